@@ -76,7 +76,7 @@ BEGIN
 END $$;
 
 -- The comments that \df+ and \dv+ show. They go by name, because signatures change; a name that does not exist is skipped.
--- tests/live/postgres/pg_upgrade.cpp fails on a public function or view without a comment.
+-- tests/live/postgres/init_script_test.py fails on a public function or view without a comment.
 DO $$
 DECLARE
   f record;

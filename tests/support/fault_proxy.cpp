@@ -218,7 +218,6 @@ void FaultProxy::relay(int held) {
           sleep(met.pause);
           return;
         }
-        if (met.fault == Fault::delay && !sleep(met.pause)) return;
         if (!send_all(server.descriptor, request)) return;
         if (met.fault == Fault::cut_at_once) return;
         if (met.fault == Fault::cut_after || met.fault == Fault::drop_answer) swallowing = met;

@@ -31,7 +31,6 @@ enum class Fault {
                 // then it is closed
   freeze,  // the request is neither sent on nor answered for `pause`; then both connections are
            // closed
-  delay,   // the request is sent on after `pause`, and everything is as it should be
 };
 
 class FaultProxy {

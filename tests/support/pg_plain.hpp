@@ -94,7 +94,6 @@ class OwnServer {
   const std::string& url() const { return url_; }
   // Comes back on the port that it had.
   void start() { url_ = script("start " + major_ + " '" + folder_ + "'"); }
-  void stop_immediate() { script("stop '" + folder_ + "' immediate"); }
   void kill() { script("kill '" + folder_ + "'"); }
 
  private:

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""`termgate init --print`: the script and the command leave the same database behind, rights included; a script that must not run changes
-nothing.
+"""`termgate init --print`: the script and the command leave the same database behind, rights included, and so does an upgrade; a script
+that must not run changes nothing.
 
   pytest tests/live/postgres/init_script_test.py [--majors 13,18]
 """
+import gzip
 import os
 import re
 import sqlite3
 import subprocess
+import time
 
 from checks import captured
 import given
@@ -81,7 +83,7 @@ def left_behind(lab, schema="termgate"):
         SELECT 'constraint', o.conname, '', '', pg_get_constraintdef(o.oid)
           FROM pg_constraint o JOIN pg_namespace n ON n.oid = o.connamespace WHERE n.nspname = {literal}
         UNION ALL
-        SELECT 'trigger', t.tgname, '', '', pg_get_triggerdef(t.oid)
+        SELECT 'trigger', t.tgname, '', '', pg_get_triggerdef(t.oid) || t.tgenabled::text
           FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
          WHERE n.nspname = {literal} AND NOT t.tgisinternal
         UNION ALL
@@ -193,6 +195,114 @@ def test_whose_it_is_and_what_is_newer(server):
     done = psql(lab, "tg_owner", printed("--grant", "nobody=operate"))
     assert done.returncode == 3 and "version 999 of layer 1 is installed" in done.stderr
     same(later, left_behind(lab))
+
+
+# -------------------------------------------------------------------------------------------------------------- upgrades
+
+
+def old_layer1(server):
+    """A database with schema version 13 as it was made then, rows of migrations included."""
+    lab = server.bare()
+    with gzip.open(ROOT / "tests/live/postgres/fixtures/postgres_schema_13.sql.gz", "rt", encoding="utf-8") as script:
+        lab.sql("tg_owner", "BEGIN; " + script.read() + "; COMMIT")
+    assert lab.value("tg_owner", "SELECT termgate.schema_version()") == 13
+    return lab
+
+
+def upgraded(lab):
+    """What is left behind but for the settings, and for the places of columns: an upgrade adds some at the end."""
+    objects, rows = left_behind(lab)
+    return [(kind, name, None if kind == "column" else owner, *more) for kind, name, owner, *more in objects], rows["migrations"]
+
+
+def test_an_upgrade_leaves_what_a_fresh_init_leaves(server):
+    fresh, old = server.fresh(), old_layer1(server)
+    for role, level in LEVELS.items():
+        old.sql("tg_owner", f"SELECT termgate._grant('{role}', '{level}')")
+    for lab in fresh, old:
+        # Grants by hand, one with the right to pass it on, and some to everybody.
+        lab.sql(
+            "tg_owner",
+            "GRANT EXECUTE ON FUNCTION termgate.prune(text, bigint) TO reader WITH GRANT OPTION",
+            "GRANT EXECUTE ON FUNCTION termgate.fence(text) TO PUBLIC",
+            "GRANT SELECT ON termgate.fence_status TO PUBLIC",
+            "GRANT USAGE ON SCHEMA termgate TO PUBLIC",
+        )
+        lab.sql(
+            "owner",
+            "CREATE TABLE app.rows (scope text, term bigint, v int)",
+            "CREATE INDEX ON app.rows (scope, term)",
+            "SELECT termgate.protect('app.rows', scope_column => 'scope')",
+        )
+        lab.sql("operator", "SELECT termgate.adopt('app.rows', 'scope', 'term')")
+    old.sql(
+        "operator",
+        "SELECT termgate.set_setting('eviction_grace_ms', '700')",
+        "SELECT termgate.append('s', 5, 'x'), termgate.seal('other', 9)",
+        "SELECT termgate.acquire_lease('led', 'one', '1 day'), termgate.job_start('nightly', 'led', 'one', 1)",
+    )
+    old.must("init")
+    same(upgraded(fresh), upgraded(old))
+    # Data, settings and levels are what they were.
+    assert old.value("reader", "SELECT value FROM termgate.setting_list WHERE name = 'eviction_grace_ms'") == "700"
+    fences = old.sql("reader", "SELECT scope, term FROM termgate.fence_status ORDER BY scope")
+    assert fences == [("led", 1), ("other", 9), ("s", 5)]
+    assert old.value("writer", "SELECT termgate.append('s', 5, 'y')") == 2
+    assert old.code("writer", "SELECT termgate.append('s', 4, 'y')") == "TG001"
+    assert old.code("writer", "SELECT termgate.seal('s', 8)") == "42501"
+    assert old.value("leader", "SELECT renewed FROM termgate.renew_lease('led', 'one', 1, '1 hour')") is True
+    # Nothing is pending any more, and an upgrade that is run again changes nothing.
+    assert "nothing to upgrade" in old.must("init")
+    before = upgraded(old)
+    old.sql("tg_owner", "DELETE FROM termgate.migrations WHERE version > 12")
+    old.must("init")
+    same(before, upgraded(old))
+
+
+def test_an_upgrade_names_the_tables_that_must_be_protected_again(server):
+    lab = old_layer1(server)
+    protect = "SELECT termgate.protect('app.part1', scope => 'a')"
+    lab.sql("tg_owner", "SELECT termgate._grant('owner', 'write')")
+    lab.sql(
+        "owner",
+        "CREATE TABLE app.root (k int) PARTITION BY LIST (k)",
+        "CREATE TABLE app.part1 PARTITION OF app.root FOR VALUES IN (1)",
+        protect,
+    )
+    lab.must("init")
+    problems = "SELECT problem FROM termgate.doctor() WHERE severity = 'error' AND object = 'app.part1'"
+    assert "termgate_below" in str(lab.sql("tg_owner", problems))
+    lab.sql("owner", protect)
+    assert lab.sql("tg_owner", problems) == []
+    assert lab.code("owner", "INSERT INTO app.root VALUES (1)") == "TG002"
+
+
+def test_a_frozen_writer_holds_an_upgrade_up_for_seconds_and_not_for_ever(server):
+    lab = old_layer1(server)
+    with lab.open("tg_owner") as frozen:
+        frozen.run("BEGIN")
+        frozen.run("SELECT termgate.append('s', 5, 'x')")
+        start = time.monotonic()
+        assert lab.termgate("tg_owner", "init").returncode != 0
+        assert time.monotonic() - start < 30
+        assert lab.value("tg_owner", "SELECT termgate.schema_version()") == 13
+        frozen.run("COMMIT")
+    lab.must("init")
+    assert lab.value("tg_owner", "SELECT termgate.append('s', 5, 'x')") == 2
+
+
+def test_every_public_function_and_view_has_a_comment(server):
+    """Names that begin with _ are internal."""
+    missing = """
+        SELECT p.proname AS name FROM pg_proc p WHERE p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_'
+           AND coalesce(obj_description(p.oid, 'pg_proc'), '') = ''
+        UNION ALL
+        SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' AND c.relname !~ '^_'
+           AND coalesce(obj_description(c.oid, 'pg_class'), '') = '' ORDER BY 1"""
+    lab = server.fresh()
+    assert lab.sql("postgres", missing) == []
+    lab.sql("postgres", "COMMENT ON FUNCTION termgate.unadopt(regclass) IS NULL", "COMMENT ON VIEW termgate.audit_log IS NULL")
+    assert lab.sql("postgres", missing) == [("audit_log",), ("unadopt",)]
 
 
 # ---------------------------------------------------------------------------------------------------------------- SQLite

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""[F2] [F3] [F4] adopt on PostgreSQL, as plain roles: queues and tables with a version column, zombies that are refused, tables that are
-changed, locked, renamed or hostile and stop nobody, scopes compared byte by byte, many tables.
+"""[F2] [F3] [F4] adopt on PostgreSQL, as plain roles: tables with a version column, tables that are changed, locked, renamed or hostile and
+stop nobody, scopes compared byte by byte.
 
   pytest tests/live/postgres/pg_adopt_test.py [--majors 13,18] [--long]
 """
-import threading
 import time
 
 import given
@@ -12,28 +11,8 @@ import pytest
 from checks import check
 from layer1_lab import Server
 
-QUEUES = {
-    "River": (
-        "app.river_job",
-        (
-            "id bigint PRIMARY KEY, state text NOT NULL DEFAULT 'available', attempt smallint NOT NULL DEFAULT 0, max_attempts smallint NOT"
-            " NULL DEFAULT 25"
-        ),
-        "attempt",
-    ),
-    "Oban": (
-        "app.oban_jobs",
-        (
-            "id bigserial PRIMARY KEY, state text NOT NULL DEFAULT 'available', queue text NOT NULL DEFAULT 'default', attempt integer NOT"
-            " NULL DEFAULT 0, attempted_by text[]"
-        ),
-        "attempt",
-    ),
-    "version column": ("app.documents", "id uuid PRIMARY KEY, body text, version bigint NOT NULL DEFAULT 0", "version"),
-}
-
-
 PLAIN_SHARE = 3
+ADOPT = "SELECT termgate.adopt('app.t', 's', 'n')"
 
 
 @pytest.fixture(scope="module", params=given.majors("13"))
@@ -55,51 +34,6 @@ def fence(lab, scope):
 
 def in_claim(scope, term, *statements):
     return ("BEGIN", f"SET LOCAL termgate.scope = '{scope}'", f"SET LOCAL termgate.term = '{term}'", *statements, "COMMIT")
-
-
-@pytest.mark.parametrize("queue", QUEUES)
-def test_zombie_worker_of_an_adopted_queue_is_refused(lab, queue):
-    table, columns, counter = QUEUES[queue]
-    ids = [f"00000000-0000-4000-8000-{n:012d}" if queue == "version column" else str(n) for n in range(1, 301)]
-    prefix = table.split(".")[1] + "/"
-    lab.sql(
-        "owner",
-        f"CREATE TABLE {table} ({columns})",
-        f"CREATE TABLE app.invoices (job {'uuid' if queue == 'version column' else 'bigint'}, amount int)",
-    )
-    lab.sql("owner", *(f"INSERT INTO {table} (id, {counter}) VALUES ('{job}', {0 if n < 200 else 3})" for n, job in enumerate(ids)))
-    check(
-        "jobs that were claimed have a fence",
-        lab.value("operator", f"SELECT termgate.adopt('{table}', 'id', '{counter}', '{prefix}')") == 100,
-    )
-    check("a job that nobody has claimed has none", fence(lab, prefix + ids[0]) is None)
-    lab.sql("owner", f"SELECT termgate.protect('app.invoices', 'job', prefix => '{prefix}')")
-    scope = prefix + ids[0]
-    claim = f"UPDATE {table} SET {counter} = {counter} + 1 WHERE id = '{ids[0]}'"
-    lab.sql("owner", claim)
-    check("the first claim makes the fence", fence(lab, scope) == 1)
-    write = f"INSERT INTO app.invoices VALUES ('{ids[0]}', 10)"
-    check("its worker writes", lab.code("owner", *in_claim(scope, 1, write)) == "")
-    lab.sql("owner", claim)
-    check("the second claim raises it", fence(lab, scope) == 2)
-    check("the first worker is a zombie", lab.code("owner", *in_claim(scope, 1, write)) == "TG001")
-    check("the second one writes", lab.code("owner", *in_claim(scope, 2, write)) == "")
-    check("who declares nothing does not", lab.code("owner", write) == "TG002")
-    check("nor who declares another job", lab.code("owner", *in_claim(prefix + ids[1], 1, write)) in ("TG002", "TG005"))
-    check("the same by check_term", lab.code("writer", f"SELECT termgate.check_term('{scope}', 1)") == "TG001")
-    check(
-        "a new job needs no term",
-        lab.code(
-            "owner",
-            (
-                f"INSERT INTO {table} (id, {counter}) VALUES ('{'f' * 8}-0000-4000-8000-000000000000', 0)"
-                if queue == "version column"
-                else f"INSERT INTO {table} (id) VALUES (999)"
-            ),
-        )
-        == "",
-    )
-    check("nothing is broken", lab.sql("reader", "SELECT * FROM termgate.verify_findings()") == [])
 
 
 def test_protect_and_adopt_on_one_table(lab):
@@ -147,7 +81,7 @@ def test_every_type_of_scope_column_and_every_first_check(lab, kind, value, othe
         f"CREATE TABLE app.t (s {kind}, n int)",
         f"INSERT INTO app.t VALUES ('{value}', 3), ('{value}', 0), ('{other}', NULL), (NULL, 9)",
     )
-    check("one scope has a term", lab.value("operator", "SELECT termgate.adopt('app.t', 's', 'n')") == 1)
+    check("one scope has a term", lab.value("operator", ADOPT) == 1)
     for scope in ("abc", "07", "7.0", " 7", "12345678901234567890123", value + "x", "' AND"):
         with lab.open("leader") as leader:
             check(f"first check of {scope}", leader.code("SELECT termgate.check_term(%s, 1)", (scope,)) == "")
@@ -155,6 +89,16 @@ def test_every_type_of_scope_column_and_every_first_check(lab, kind, value, othe
             check(f"append under {scope}", leader.code("SELECT termgate.append(%s, 2, 'x', scope => %s)", (scope, scope)) == "")
     check("the rows' own", fence(lab, value) == 3 and fence(lab, other) is None)
     check("below what the row shows", lab.code("writer", f"SELECT termgate.check_term('{value}', 2)") == "TG001")
+    lab.sql("owner", f"CREATE TABLE app.p (s {kind}, v int)", "SELECT termgate.protect('app.p', 's')")
+    for write, code in (
+        (f"INSERT INTO app.p VALUES ('{value}', 1)", ""),
+        (f"INSERT INTO app.p VALUES ('{other}', 1)", "TG002"),
+        ("INSERT INTO app.p VALUES (NULL, 1)", "TG005"),
+        ("UPDATE app.p SET v = 2", ""),
+        ("TRUNCATE app.p", ""),
+    ):
+        check(f"protected: {write}", lab.code("owner", *in_claim(value, 3, write)) == code)
+    check("and without a term", lab.code("owner", f"INSERT INTO app.p VALUES ('{value}', 1)") == "TG002")
 
 
 REFUSED = ("char(8)", "citext_like", "json", "numeric", "bytea", "timestamptz", "app.d")
@@ -170,17 +114,16 @@ def test_columns_that_are_no_scope_or_term_are_refused(lab):
             f"CREATE TABLE app.t (s {name}, n int)",
             "CREATE TABLE IF NOT EXISTS app.fine (s text, n int)",
         )
-        check(kind, lab.code("operator", "SELECT termgate.adopt('app.t', 's', 'n')") == "TG005")
+        check(kind, lab.code("operator", ADOPT) == "TG005")
         check(f"protect: {kind}", lab.code("owner", "SELECT termgate.protect('app.t', 's')") == "TG005")
     for kind in ("text", "numeric", "real", "app.d"):
         lab.sql("owner", "DROP TABLE IF EXISTS app.t", f"CREATE TABLE app.t (s text, n {kind})")
-        check(f"term: {kind}", lab.code("operator", "SELECT termgate.adopt('app.t', 's', 'n')") == "TG005")
+        check(f"term: {kind}", lab.code("operator", ADOPT) == "TG005")
 
 
 # What an owner may do to an adopted table later, and whether the writes to that table itself go on. Nobody else may notice any of it.
 FAULTS = {
     "renamed scope column": ("ALTER TABLE app.t RENAME s TO z", False),
-    "renamed term column": ("ALTER TABLE app.t RENAME n TO z", False),
     "dropped term column": ("ALTER TABLE app.t DROP n CASCADE", False),
     "another type": ("ALTER TABLE app.t ALTER n TYPE numeric", False),
     "renamed table": ("ALTER TABLE app.t RENAME TO u", True),
@@ -195,13 +138,6 @@ FAULTS = {
         True,
     ),
     "a hostile index": ("CREATE INDEX ON app.t ((n + app.imm(1))) WHERE app.imm(2) > 0", True),
-    "a hostile CHECK": ("ALTER TABLE app.t ADD CHECK (app.imm(1) > 0)", True),
-    "hostile statistics": ("CREATE STATISTICS app.st ON (n + app.imm(1)), s FROM app.t", True),
-    "a hostile default and generated column": (
-        "ALTER TABLE app.t ADD g int GENERATED ALWAYS AS (app.imm(n::int)) STORED, ADD h int DEFAULT app.imm(3)",
-        True,
-    ),
-    "a hostile policy": ("ALTER TABLE app.t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON app.t USING (app.imm(1) > 0)", True),
     "a view in its place": ("ALTER TABLE app.t RENAME TO hidden; CREATE VIEW app.t AS SELECT s, n + app.imm(1) AS n FROM app.hidden", True),
     "unlogged and truncated": ("TRUNCATE app.t; ALTER TABLE app.t SET UNLOGGED", True),
 }
@@ -228,10 +164,8 @@ def first_raises(lab, name):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_an_adopted_table_stops_no_other_scope(lab, fault):
     change, writes = FAULTS[fault]
-    if "statistics" in fault and lab.server.major < 14:
-        pytest.skip("statistics on expressions came with 14")
     lab.sql("owner", *HOSTILE, "CREATE TABLE app.t (s text, n bigint)", "INSERT INTO app.t VALUES ('x', 3)")
-    lab.sql("operator", "SELECT termgate.adopt('app.t', 's', 'n')")
+    lab.sql("operator", ADOPT)
     with lab.open("owner") as owner:
         owner.run("SET check_function_bodies = off")
         for statement in change.split("; "):
@@ -257,7 +191,7 @@ def test_a_fault_in_an_adopted_table_stops_no_other_scope(lab, fault):
 @pytest.mark.parametrize("mode", ["ACCESS EXCLUSIVE", "EXCLUSIVE", "prepared"])
 def test_a_locked_adopted_table_holds_up_nobody(lab, mode):
     lab.sql("owner", "CREATE TABLE app.t (s text, n bigint)", "INSERT INTO app.t VALUES ('x', 3)")
-    lab.sql("operator", "SELECT termgate.adopt('app.t', 's', 'n')")
+    lab.sql("operator", ADOPT)
     with lab.open("owner") as owner:
         owner.run("BEGIN")
         owner.run(f"LOCK TABLE app.t IN {'ACCESS EXCLUSIVE' if mode == 'prepared' else mode} MODE")
@@ -265,32 +199,6 @@ def test_a_locked_adopted_table_holds_up_nobody(lab, mode):
             owner.run(f"PREPARE TRANSACTION 'held {lab.name}'")
         first_raises(lab, mode)
         owner.run(f"ROLLBACK PREPARED 'held {lab.name}'" if mode == "prepared" else "ROLLBACK")
-
-
-def test_code_made_between_a_look_and_a_read_runs_as_nobody_else(lab):
-    """The owner locks the table, another session checks, then the index comes: the check reads no table of an owner's."""
-    lab.sql("owner", *HOSTILE, "CREATE TABLE app.t (s text, n int)", "CREATE INDEX ON app.t (s, n)")
-    lab.sql("operator", "SELECT termgate.adopt('app.t', 's', 'n')")
-    with lab.open("owner") as owner:
-        owner.run("BEGIN")
-        owner.run("LOCK TABLE app.t IN ACCESS EXCLUSIVE MODE")
-        codes = []
-        asking = threading.Thread(
-            target=lambda: codes.append(
-                (
-                    lab.code("owner", "SELECT termgate.check_term('fresh', 1)"),
-                    lab.code("reader", "SELECT * FROM termgate.verify_findings()"),
-                    lab.code("reader", "SELECT * FROM termgate.doctor()"),
-                )
-            )
-        )
-        asking.start()
-        asking.join(5)
-        check(f"nobody waits for that lock: {codes}", not asking.is_alive() and codes == [("", "", "")])
-        owner.run("CREATE INDEX ON app.t ((n + app.imm(1)))")
-        owner.run("COMMIT")
-        asking.join()
-    check("nothing ran as another role", lab.sql("postgres", "SELECT DISTINCT who FROM app.ran_as WHERE who <> 'owner'") == [])
 
 
 def test_the_owner_makes_and_attaches_partitions(lab):
@@ -359,40 +267,17 @@ def faults(lab, done=()):
     ]
 
 
+REPLACE = "DROP TRIGGER termgate_adopted ON app.plain; CREATE TRIGGER termgate_adopted AFTER {}"
 SILENT = {
     "a child that came later": ("CREATE TABLE app.c () INHERITS (app.plain)", "app.c"),
     "disabled": ("ALTER TABLE app.plain DISABLE TRIGGER termgate_adopted", "app.plain"),
     "disabled on a partition": ("ALTER TABLE app.p1 DISABLE TRIGGER USER", "app.p1"),
     "for replicas only": ("ALTER TABLE app.p1 ENABLE REPLICA TRIGGER termgate_adopted", "app.p1"),
     "dropped from a child": ("DROP TRIGGER termgate_adopted ON app.child", "app.child"),
-    "another function": (
-        (
-            "DROP TRIGGER termgate_adopted ON app.plain; CREATE TRIGGER termgate_adopted AFTER INSERT OR UPDATE ON app.plain FOR EACH ROW"
-            " EXECUTE FUNCTION app.nothing()"
-        ),
-        "app.plain",
-    ),
-    "never when": (
-        (
-            "DROP TRIGGER termgate_adopted ON app.plain; CREATE TRIGGER termgate_adopted AFTER INSERT OR UPDATE ON app.plain FOR EACH ROW"
-            " WHEN (NEW.n < 0) EXECUTE FUNCTION {function}('')"
-        ),
-        "app.plain",
-    ),
-    "inserts alone": (
-        (
-            "DROP TRIGGER termgate_adopted ON app.plain; CREATE TRIGGER termgate_adopted AFTER INSERT ON app.plain FOR EACH ROW EXECUTE"
-            " FUNCTION {function}('')"
-        ),
-        "app.plain",
-    ),
-    "another prefix": (
-        (
-            "DROP TRIGGER termgate_adopted ON app.plain; CREATE TRIGGER termgate_adopted AFTER INSERT OR UPDATE ON app.plain FOR EACH ROW"
-            " EXECUTE FUNCTION {function}('x/')"
-        ),
-        "app.plain",
-    ),
+    "another function": (REPLACE.format("INSERT OR UPDATE ON app.plain FOR EACH ROW EXECUTE FUNCTION app.nothing()"), "app.plain"),
+    "never when": (REPLACE.format("INSERT OR UPDATE ON app.plain FOR EACH ROW WHEN (NEW.n < 0) EXECUTE FUNCTION @('')"), "app.plain"),
+    "inserts alone": (REPLACE.format("INSERT ON app.plain FOR EACH ROW EXECUTE FUNCTION @('')"), "app.plain"),
+    "another prefix": (REPLACE.format("INSERT OR UPDATE ON app.plain FOR EACH ROW EXECUTE FUNCTION @('x/')"), "app.plain"),
 }
 
 
@@ -410,7 +295,7 @@ def test_doctor_names_each_part_that_reports_nothing(lab, fault):
     check("nothing is wrong yet", faults(lab) == [])
     change, table = SILENT[fault]
     function = lab.value("postgres", "SELECT oid::regproc::text FROM pg_proc WHERE proname ~ '^_adopted_row_'")
-    for statement in change.format(function=function).split("; "):
+    for statement in change.replace("@", function).split("; "):
         lab.sql("owner", statement)
     check(f"it is named, and nothing else: {faults(lab)}", faults(lab) == [table])
     lab.sql("operator", f"SELECT termgate.adopt('{'app.p' if table == 'app.p1' else 'app.plain'}', 's', 'n')")
@@ -440,18 +325,13 @@ def test_a_virtual_column_is_neither_scope_nor_term(lab):
 
 def test_adopt_takes_level_operate_and_the_table(lab):
     lab.sql("owner", "CREATE TABLE app.t (s text, n bigint)", "INSERT INTO app.t VALUES ('x', 3)")
-    for role in ("nobody", "reader", "writer", "owner", "leader"):
-        check(role, lab.code(role, "SELECT termgate.adopt('app.t', 's', 'n')") == "42501")
-        check(
-            f"{role}: the helper", lab.code(role, "SELECT termgate._adopt_register('app.t', 's', 'n', '', ARRAY['x'], ARRAY[9])") == "42501"
-        )
     check(
         "without the triggers",
         lab.code("operator", "SELECT termgate._adopt_register('app.t', 's', 'n', '', ARRAY['x'], ARRAY[9::bigint])") == "42501",
     )
     lab.server.admin(lab.name, "CREATE TABLE app.of_another (s text, n int)")
     check("another's table", lab.code("operator", "SELECT termgate.adopt('app.of_another', 's', 'n')") == "42501")
-    check("operate and owner", lab.value("operator", "SELECT termgate.adopt('app.t', 's', 'n')") == 1)
+    check("operate and owner", lab.value("operator", ADOPT) == 1)
     check("raised", fence(lab, "x") == 3)
     check("unadopt takes the table", lab.code("reader", "SELECT termgate.unadopt('app.t')") == "42501")
     check("its owner may", lab.value("owner", "SELECT termgate.unadopt('app.t')") is True)
@@ -481,12 +361,12 @@ def test_scopes_are_compared_byte_by_byte_whatever_the_collation(lab):
 
 def test_what_a_reset_took_back_is_no_evidence(lab):
     lab.sql("owner", "CREATE TABLE app.t (s text, n bigint, v int)", "INSERT INTO app.t VALUES ('x', 3)")
-    lab.sql("operator", "SELECT termgate.adopt('app.t', 's', 'n')")
+    lab.sql("operator", ADOPT)
     lab.sql("owner", "INSERT INTO app.t VALUES ('x', 1000000000000000000)")
     lab.sql("operator", "SELECT termgate.reset_fence('x', 4, 'me', 'mistyped')")
     lab.sql("owner", "UPDATE app.t SET v = 1")
     check("an UPDATE of another column reports nothing", fence(lab, "x") == 4)
-    check("nor does adopt", lab.value("operator", "SELECT termgate.adopt('app.t', 's', 'n')") == 0)
+    check("nor does adopt", lab.value("operator", ADOPT) == 0)
     lab.sql("owner", "INSERT INTO app.t VALUES ('x', 6)")
     check("a new row with a higher term does", fence(lab, "x") == 6)
     check("nothing is broken", lab.sql("reader", "SELECT * FROM termgate.verify_findings()") == [])
@@ -494,7 +374,7 @@ def test_what_a_reset_took_back_is_no_evidence(lab):
 
 def test_what_was_reported_is_evidence_where_a_fence_is_lost(lab):
     lab.sql("owner", "CREATE TABLE app.t (s text, n bigint)", "INSERT INTO app.t VALUES ('x', 3)")
-    lab.sql("operator", "SELECT termgate.adopt('app.t', 's', 'n')")
+    lab.sql("operator", ADOPT)
     lab.sql("owner", "INSERT INTO app.t VALUES ('x', 7)")
     lab.sql(
         "postgres",
@@ -511,9 +391,9 @@ def test_what_was_reported_is_evidence_where_a_fence_is_lost(lab):
 
 def test_rows_out_of_range_are_refused_by_name(lab):
     lab.sql("owner", "CREATE TABLE app.t (s text, n bigint)", "INSERT INTO app.t VALUES ('x', 9223372036854775807)")
-    check("no such term", lab.code("operator", "SELECT termgate.adopt('app.t', 's', 'n')") == "TG005")
+    check("no such term", lab.code("operator", ADOPT) == "TG005")
     lab.sql("owner", "UPDATE app.t SET n = -3")
-    check("below 1 it is none", lab.value("operator", "SELECT termgate.adopt('app.t', 's', 'n')") == 0)
+    check("below 1 it is none", lab.value("operator", ADOPT) == 0)
     check("nor by a row", lab.code("owner", "INSERT INTO app.t VALUES ('x', 4611686018427387905)") == "TG005")
     check("the highest", lab.code("owner", "INSERT INTO app.t VALUES ('x', 4611686018427387904)") == "")
     for call in ("acquire_lease('x', 'me', '1 s')", "seal('x', 4611686018427387904)"):
@@ -552,40 +432,14 @@ def test_stored_terms_at_the_limit_close_no_scope_for_good(lab):
         check(f"after which {scope} goes on", lab.code("leader", f"SELECT termgate.acquire_lease('{scope}', 'me', '1 s')") == "")
 
 
-def test_many_adopted_tables_cost_a_first_raise_nothing(lab):
-    many = 9000 if given.LONG else 60
-    lab.sql("postgres", f"CREATE TABLE app.p (s text, n bigint) PARTITION BY LIST (s)", "ALTER TABLE app.p OWNER TO owner")
-    with lab.open("operator") as operator:
-        for n in range(many):
-            operator.run(f"CREATE TABLE app.m{n} (s text, n bigint)")
-            operator.run(f"ALTER TABLE app.m{n} OWNER TO owner")
-            operator.run(f"SELECT termgate.adopt('app.m{n}', 's', 'n')")
-        for n in range(20):
-            operator.run(f"CREATE TABLE app.p{n} PARTITION OF app.p FOR VALUES IN ('{n}')")
-        operator.run("SELECT termgate.adopt('app.p', 's', 'n')")
-    for n in range(3):
-        with lab.open("leader") as leader:
-            leader.run("BEGIN")
-            began = time.monotonic()
-            leader.run(f"SELECT termgate.acquire_lease('new {n}', 'me', '1 s')")
-            took = time.monotonic() - began
-            locked = leader.value(
-                "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace WHERE"
-                " l.pid = pg_backend_pid() AND n.nspname = 'app'"
-            )
-            leader.run("COMMIT")
-            check(f"it locks no adopted table: {locked}", locked == 0)
-            check(f"it took {took:.2f} s", took < 1)
-
-
-def test_a_queue_of_many_jobs_is_adopted_at_once(lab):
-    jobs = 100_000 if given.LONG else 3000
-    lab.sql(
-        "owner", "CREATE TABLE app.q (id bigint, attempt int)", f"INSERT INTO app.q SELECT i, 1 + i % 3 FROM generate_series(1, {jobs}) i"
-    )
-    check("each job has its fence", lab.value("operator", "SELECT termgate.adopt('app.q', 'id', 'attempt', 'q/')") == jobs)
-    check("adopting it again raises nothing", lab.value("operator", "SELECT termgate.adopt('app.q', 'id', 'attempt', 'q/')") == 0)
-    check("the right one", lab.value("reader", "SELECT sum(term) FROM termgate.fence_status") == sum(1 + i % 3 for i in range(1, jobs + 1)))
+def test_no_scope_is_raised_above_what_its_leases_have_issued(lab):
+    lab.sql("leader", "SELECT termgate.acquire_lease('leased', 'me', '1 hour')")
+    lab.sql("owner", "CREATE TABLE app.t (s text, n bigint)", "INSERT INTO app.t VALUES ('leased', 777)")
+    check("by what is there", lab.code("operator", ADOPT) == "TG005")
+    lab.sql("owner", "TRUNCATE app.t")
+    lab.sql("operator", ADOPT)
+    check("by a row", lab.code("owner", "INSERT INTO app.t VALUES ('leased', 777)") == "TG005")
+    check("its fence", fence(lab, "leased") == 1)
 
 
 def test_an_adopt_that_is_still_open_delays_raises_of_its_scopes_for_a_bounded_time(lab):
@@ -593,7 +447,7 @@ def test_an_adopt_that_is_still_open_delays_raises_of_its_scopes_for_a_bounded_t
     lab.sql("owner", "CREATE TABLE app.t (s text, n bigint)", "INSERT INTO app.t VALUES ('x', 3)")
     with lab.open("operator") as operator:
         operator.run("BEGIN")
-        operator.run("SELECT termgate.adopt('app.t', 's', 'n')")
+        operator.run(ADOPT)
         began = time.monotonic()
         said = refusal(lab, "leader", "SELECT termgate.check_term('x', 4)")
         check(f"it is named: {said}", said.startswith("TG006") and str(operator.pid) in said)

@@ -1,6 +1,5 @@
 // Planned hand-over on a real PostgreSQL: the request is heard at once, by NOTIFY; a hundred of
-// them between two leader loops leave a gap of milliseconds, with writers at work; behind a refusal
-// the old leader's writes end before the new one's begin.
+// them between two leader loops leave a gap of milliseconds, with writers at work.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -17,7 +16,6 @@
 #include <termgate/database.hpp>
 #include <termgate/info.hpp>
 #include <termgate/leader_loop.hpp>
-#include <termgate/lease_watch.hpp>
 #include <termgate/operator.hpp>
 
 #include "support/pg_session.hpp"
@@ -42,15 +40,14 @@ bool until(Condition condition, std::chrono::milliseconds within = 20s) {
 // A candidate with a Database, and so with sessions, of its own. Its work writes until it is asked
 // to stop.
 struct Candidate {
-  Candidate(const std::string& url, const Scope& scope, std::chrono::milliseconds ttl,
-            bool stubborn = false)
+  Candidate(const std::string& url, const Scope& scope, std::chrono::milliseconds ttl)
       : db(Database::open(url)) {
     LeaderOptions options;
     options.ttl = ttl;
     loop = std::make_unique<LeaderLoop>(
         db, scope,
-        [this, stubborn](const Leadership& leads) {
-          while (!leads.stop_requested() || (stubborn && leads.still_held())) {
+        [this](const Leadership& leads) {
+          while (!leads.stop_requested()) {
             try {
               db.append(Stream(leads.scope().name()), leads.term(), "x", {.scope = leads.scope()});
               ++writes;
@@ -169,71 +166,6 @@ TEST_CASE("hand-over: a hundred of them between two loops that write leave a gap
   other.loop->stop();
   CHECK(one.stale + other.stale == 0);
   CHECK(Operator(operator_).verify().empty());
-}
-
-TEST_CASE("hand-over: who refuses to leave is shut out before the next one leads",
-          "[handover][F1][live]") {
-  PgDatabase database("hand_over_refused");
-  Database operator_ = Database::open(database.url());
-  const Scope scope("billing");
-  Candidate stubborn(database.url(), scope, 1s, true);
-  std::optional<Term> before;  // on a busy machine it may have been lost again a moment later
-  REQUIRE(until([&] { return (before = stubborn.loop->leads()).has_value(); }));
-  Candidate next(database.url(), scope, 1s);
-  REQUIRE(until([&] {
-    return Operator(operator_).request_hand_over(scope, {.to = next.loop->owner(), .drain = 500ms});
-  }));
-  const auto handed_over = [&] {
-    const auto entries = Operator(operator_).audit({.scope = scope.name()});
-    return std::any_of(entries.begin(), entries.end(),
-                       [](const AuditEntry& one) { return one.action == "hand_over"; });
-  };
-  REQUIRE(until(handed_over));
-  REQUIRE(until([&] {
-    return operator_.query("SELECT coalesce(max(term), 0) FROM termgate.stream_writes")
-               .rows.at(0)[0]
-               .as_int() > before->value();
-  }));
-  next.loop->stop();
-  stubborn.loop->stop();
-  CHECK(Operator(operator_).verify().empty());
-  // In commit order no term goes down.
-  std::int64_t highest = 0;
-  for (const StreamWrite& write :
-       Info(operator_).read_stream(Stream("billing"), SequenceNo(0), 100'000)) {
-    REQUIRE(write.term.value() >= highest);
-    highest = write.term.value();
-  }
-  CHECK(highest > before->value());
-}
-
-TEST_CASE("lease watch: reports every change of leader", "[lease][live]") {
-  PgDatabase database("lease_watch");
-  Database db = Database::open(database.url());
-  const Scope scope("s");
-  std::mutex mutex;
-  std::vector<std::string> reported;
-  const auto count = [&](std::size_t wanted) {
-    return until([&] {
-      const std::lock_guard lock(mutex);
-      return reported.size() >= wanted;
-    });
-  };
-  const LeaseWatch watch(db, scope, [&](const std::optional<LeaseInfo>& leader) {
-    const std::lock_guard lock(mutex);
-    reported.push_back(leader ? leader->owner + " " + std::to_string(leader->term) : "nobody");
-  });
-  REQUIRE(count(1));
-  Lease lease = *db.try_acquire_lease(scope, 1s, {.owner = "a"});
-  REQUIRE(count(2));
-  db.renew_lease(lease);
-  std::this_thread::sleep_for(50ms);
-  REQUIRE(db.release_lease(lease));
-  REQUIRE(count(3));
-  REQUIRE(db.try_acquire_lease(scope, 300ms, {.owner = "b"}));
-  REQUIRE(count(5));  // b, and its end
-  const std::lock_guard lock(mutex);
-  CHECK(reported == std::vector<std::string>{"nobody", "a 1", "nobody", "b 2", "nobody"});
 }
 
 TEST_CASE("lease log: each acquisition, renewal and release with owner, term and time",

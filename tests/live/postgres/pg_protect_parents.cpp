@@ -2,8 +2,9 @@
 // COMMITTED, and statements that began before their own leader's raise.
 #include <catch2/catch.hpp>
 
-#include "support/pg_session.hpp"
+#include "pg_calls.hpp"
 
+using termgate::test::filled;
 using termgate::test::PgDatabase;
 using termgate::test::PgSession;
 using termgate::test::wait_for_lock;
@@ -53,77 +54,51 @@ TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[
   Tables t;
   const bool merge =
       t.admin.value("SELECT current_setting('server_version_num')::int >= 150000") == "t";
+  // {C}: the columns, {H}: how it is protected. What stands alone under one scope has no row
+  // triggers: PostgreSQL refuses `step` until it is unprotected.
+  struct Tree {
+    const char *name, *made, *guarded, *step;
+    bool routed;
+  };
+  // clang-format off
+  const Tree trees[] = {
+      {"partitions", "CREATE TABLE root {C} PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('part1', {H})",
+       "part1", "", true},
+      {"inheritance", "CREATE TABLE root {C}; CREATE TABLE part1 () INHERITS (root); CREATE TABLE part2 () INHERITS (root); SELECT protect('part1', {H})", "part1", "", false},
+      {"attached later", "CREATE TABLE part1 {C}; CREATE TABLE part2 {C}; CREATE TABLE root {C} PARTITION BY LIST (k); SELECT protect('part1', {H}); ALTER TABLE root ATTACH PARTITION part2 FOR VALUES IN (2)",
+       "part1", "ALTER TABLE root ATTACH PARTITION part1 FOR VALUES IN (1)", true},
+      {"inherits later", "CREATE TABLE part1 {C}; CREATE TABLE part2 {C}; CREATE TABLE root {C}; SELECT protect('part1', {H})", "part1", "ALTER TABLE part1 INHERIT root", false},
+      {"grandparent inherits later", "CREATE TABLE part1 {C}; CREATE TABLE part2 {C}; CREATE TABLE root {C}; CREATE TABLE middle {C}; ALTER TABLE part1 INHERIT middle; SELECT protect('middle', {H})",
+       "middle", "ALTER TABLE middle INHERIT root", false},
+      {"moved to another root", "CREATE TABLE middle {C} PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE root {C} PARTITION BY LIST (k); "
+       "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', {H}); ALTER TABLE middle DETACH PARTITION part1; ALTER TABLE root ATTACH PARTITION part1 FOR VALUES IN (1)",
+       "part1", "", true},
+      {"its root was attached later", "CREATE TABLE middle {C} PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE root {C} PARTITION BY LIST (k); "
+       "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', {H}); ALTER TABLE root ATTACH PARTITION middle FOR VALUES IN (1)",
+       "middle", "", true},
+  };
+  // clang-format on
   for (const std::string how : {"scope => 'a'", "scope => '*'", "scope_column => 's'"}) {
-    for (const std::string tree :
-         {"partitions", "inheritance", "attached later", "inherits later",
-          "grandparent inherits later", "moved to another root", "its root was attached later"}) {
-      CAPTURE(how, tree);
-      const bool whole = how != "scope_column => 's'";
+    for (const Tree& tree : trees) {
+      CAPTURE(how, tree.name);
+      const auto with = [&, guarded = std::string(tree.guarded)](const std::string& text) {
+        return filled(text, {{"{C}", "(k int, s text, v int)"}, {"{H}", how}, {"{G}", guarded}});
+      };
       t.made("DROP TABLE IF EXISTS root, part1, part2, middle CASCADE");
-      const std::string columns = " (k int, s text, v int)";
-      std::string guarded = "part1";
-      if (tree == "partitions") {
-        t.made("CREATE TABLE root" + columns +
-               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); "
-               "CREATE TABLE part2 PARTITION OF root FOR "
-               "VALUES IN (2)");
-        t.made("SELECT protect('part1', " + how + ")");
-      } else if (tree == "inheritance") {
-        t.made("CREATE TABLE root" + columns +
-               "; CREATE TABLE part1 () INHERITS (root); CREATE TABLE part2 () INHERITS (root); "
-               "SELECT protect('part1', " +
-               how + ")");
-      } else if (tree == "attached later" || tree == "inherits later" ||
-                 tree == "grandparent inherits later") {
-        const bool attached = tree == "attached later";
-        t.made("CREATE TABLE part1" + columns + "; CREATE TABLE part2" + columns +
-               "; CREATE TABLE root" + columns + (attached ? " PARTITION BY LIST (k)" : ""));
-        std::string step = attached ? "ALTER TABLE root ATTACH PARTITION part1 FOR VALUES IN (1)"
-                                    : "ALTER TABLE part1 INHERIT root";
-        if (tree == "grandparent inherits later") {
-          t.made("CREATE TABLE middle" + columns + "; ALTER TABLE part1 INHERIT middle");
-          guarded = "middle";
-          step = "ALTER TABLE middle INHERIT root";
-        }
-        t.made("SELECT protect('" + guarded + "', " + how + ")");
-        if (attached) t.made("ALTER TABLE root ATTACH PARTITION part2 FOR VALUES IN (2)");
-        if (whole) {
-          // A table that stands alone under one scope has no row triggers: PostgreSQL refuses to
-          // make it a child until it is unprotected.
-          const auto refused = t.app.run(step);
-          CHECK(refused.code == "0A000");
-          CHECK(refused.message.find("termgate_unprotect_first") != std::string::npos);
-          t.made("BEGIN; SELECT unprotect('" + guarded + "'); " + step + "; SELECT protect('" +
-                 guarded + "', " + how + "); COMMIT");
-        } else {
-          t.made(step);
-        }
-      } else if (tree == "moved to another root") {
-        t.made("CREATE TABLE middle" + columns +
-               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); "
-               "CREATE TABLE root" +
-               columns +
-               " PARTITION BY LIST (k);"
-               "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', " +
-               how + ")");
-        t.made(
-            "ALTER TABLE middle DETACH PARTITION part1; ALTER TABLE root ATTACH PARTITION part1 "
-            "FOR VALUES IN (1)");
-      } else {
-        t.made("CREATE TABLE middle" + columns +
-               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); "
-               "CREATE TABLE root" +
-               columns +
-               " PARTITION BY LIST (k);"
-               "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', " +
-               how + "); ALTER TABLE root ATTACH PARTITION middle FOR VALUES IN (1)");
-        guarded = "middle";
+      t.made(with(tree.made));
+      if (const std::string step = tree.step; !step.empty() && how != "scope_column => 's'") {
+        const auto refused = t.app.run(step);
+        CHECK(refused.code == "0A000");
+        CHECK(refused.message.find("termgate_unprotect_first") != std::string::npos);
+        t.made(with("BEGIN; SELECT unprotect('{G}'); " + step +
+                    "; SELECT protect('{G}', {H}); COMMIT"));
+      } else if (!step.empty()) {
+        t.made(step);
       }
       t.admin.must(
           "SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); "
           "INSERT INTO app.part2 VALUES (2, 'a', 1); SET "
           "session_replication_role = origin");
-      const bool routed = tree.find("inherit") == std::string::npos;
       std::vector<std::string> writes = {
           "UPDATE root SET v = 2 WHERE k = 1",
           "DELETE FROM root WHERE k = 1",
@@ -133,7 +108,7 @@ TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[
           "TRUNCATE part1",
           "TRUNCATE root",
           "WITH w AS (DELETE FROM root RETURNING k) SELECT * FROM w"};
-      if (routed) {
+      if (tree.routed) {
         writes.insert(writes.end(),
                       {"INSERT INTO root VALUES (1, 'a', 2)", "UPDATE root SET k = 1 WHERE k = 2",
                        "UPDATE root SET k = 2 WHERE k = 1", "INSERT INTO root SELECT 1, 'a', 2",
@@ -149,7 +124,7 @@ TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[
         CHECK(t.as_stale(write) == "TG001");
         CHECK(t.as_a(write) == "");
       }
-      if (routed) {
+      if (tree.routed) {
         const auto copy = [&](const std::string& before) {
           t.writer.must("BEGIN; " + before);
           PQclear(PQexec(t.writer.raw(), "COPY root FROM STDIN"));
@@ -169,8 +144,9 @@ TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[
                 .must("SELECT * FROM termgate.doctor() WHERE severity = 'error' AND object NOT "
                       "LIKE 'setting%'")
                 .rows.empty());
-      t.app.must("SELECT unprotect('" + guarded + "')");
-      if (tree == "moved to another root") t.app.must("SELECT unprotect('middle')");
+      t.app.must(with("SELECT unprotect('{G}')"));
+      if (tree.name == std::string("moved to another root"))
+        t.app.must("SELECT unprotect('middle')");
       CHECK(t.as_nobody("TRUNCATE root") == "");
       CHECK(t.admin.value("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%'") == "0");
     }
@@ -267,6 +243,11 @@ TEST_CASE(
       CHECK(t.as_nobody("INSERT INTO " + into + " VALUES (2, 'a', 1)") != "");
       CHECK(t.as_stale("INSERT INTO " + into + " VALUES (2, 'a', 1)") != "");
     }
+    CHECK(t.admin.value("SELECT severity FROM termgate.doctor() WHERE object = 'app.part2'") ==
+          "error");
+    CHECK(t.app.value("SELECT protect('root', " + how + ")") == "4");
+    CHECK(t.as_a("INSERT INTO root VALUES (2, 'a', 1)") == "");
+    CHECK(t.as_nobody("INSERT INTO part2 VALUES (2, 'a', 1)") == "TG002");
     t.app.must("DROP TABLE part2");
     t.app.must("SELECT unprotect('root')");
     CHECK(t.as_nobody("INSERT INTO root VALUES (1, 'a', 1)") == "");
@@ -278,62 +259,28 @@ TEST_CASE(
 TEST_CASE("protect: a snapshot from before a parent came hides nothing from the check",
           "[F6][live]") {
   Tables t;
-  const std::string columns = " (k int, s text, v int)";
-  for (const std::string how : {"inherit", "attach"}) {
+  struct Case {
+    const char *made, *later;
+  };
+  for (const Case& one :
+       {Case{"CREATE TABLE other {C}; CREATE TABLE root {C}; CREATE TABLE part1 () INHERITS (root)",
+             "ALTER TABLE part1 INHERIT other"},
+        Case{
+            "CREATE TABLE other {C} PARTITION BY LIST (k); CREATE TABLE root {C} PARTITION BY LIST "
+            "(k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1)",
+            "ALTER TABLE root DETACH PARTITION part1; ALTER TABLE other ATTACH PARTITION part1 FOR "
+            "VALUES IN (1)"}}) {
     for (const std::string level : {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
-      CAPTURE(how, level);
-      t.made("DROP TABLE IF EXISTS root, middle, part1, part2, other CASCADE; CREATE TABLE other" +
-             columns + (how == "attach" ? " PARTITION BY LIST (k)" : ""));
-      if (how == "inherit")
-        t.made("CREATE TABLE root" + columns +
-               "; CREATE TABLE part1 () INHERITS (root); INSERT INTO part1 VALUES (1, 'a', 1); "
-               "SELECT protect('root', scope => 'a')");
-      else
-        t.made("CREATE TABLE root" + columns +
-               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); "
-               "INSERT INTO part1 VALUES (1, 'a', 1); "
-               "SELECT protect('root', scope => 'a')");
+      CAPTURE(one.later, level);
+      t.made("DROP TABLE IF EXISTS root, middle, part1, part2, other CASCADE");
+      t.made(filled(one.made, {{"{C}", "(k int, s text, v int)"}}));
+      t.made("INSERT INTO part1 VALUES (1, 'a', 1); SELECT protect('root', scope => 'a')");
       t.writer.must("BEGIN ISOLATION LEVEL " + level + "; SELECT count(*) FROM pg_class");
-      t.made(how == "inherit" ? "ALTER TABLE part1 INHERIT other"
-                              : "ALTER TABLE root DETACH PARTITION part1; ALTER TABLE other ATTACH "
-                                "PARTITION part1 FOR VALUES IN (1)");
+      t.made(one.later);
       CHECK(t.writer.run("UPDATE other SET v = 2").code == "TG002");
       t.writer.must("ROLLBACK");
     }
   }
-}
-
-TEST_CASE("protect: a partition is checked for once a statement and not for every row",
-          "[F6][live]") {
-  Tables t;
-  t.made(
-      "DROP TABLE IF EXISTS root, part1, part2 CASCADE; CREATE TABLE root (k int, s text, v int) "
-      "PARTITION BY LIST (k); CREATE TABLE part1 "
-      "PARTITION OF root FOR VALUES IN (1); "
-      "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('root', scope => "
-      "'a')");
-  const auto calls = [&](const std::string& function) {
-    return std::stoi(
-        t.admin.value("SELECT coalesce(max(calls), 0) FROM pg_stat_xact_user_functions WHERE "
-                      "schemaname = 'termgate' AND funcname = '" +
-                      function + "'"));
-  };
-  t.admin.must(
-      "BEGIN; SET LOCAL track_functions = 'all'; SELECT termgate.check_term('a', 5); INSERT INTO "
-      "app.root SELECT 1 + n % 2, 'a', n FROM "
-      "generate_series(1, 100) n");
-  CHECK(calls("_guard_rows") == 2);
-  CHECK(calls("_guard") == 1);
-  CHECK(calls("_protect_below") == 0);
-  t.admin.must("UPDATE app.root SET v = v + 1; UPDATE app.root SET k = 3 - k");
-  CHECK(calls("_guard_rows") <= 8);
-  CHECK(calls("_protect_below") == 0);
-  t.admin.must("ROLLBACK");
-  // Called by hand it does what any write does, and reports nothing about tables of others.
-  CHECK(t.writer.run("SELECT termgate._guard_rows('app.root', 'enforce', 'a')").code == "");
-  CHECK(t.writer.run("SELECT termgate._guard_rows('app.root', 'enforce', 'b')").code == "TG002");
-  t.writer.must("SELECT termgate._guard_rows('app.root', 'observe', 'b')");
-  CHECK(t.admin.value("SELECT count(*) FROM termgate.observed") == "0");
 }
 
 TEST_CASE(
@@ -391,11 +338,7 @@ TEST_CASE(
                                     "DELETE FROM t WHERE v <= (SELECT count(*) FROM counted)"}) {
       CAPTURE(how, shape);
       const std::string scope = "young " + std::to_string(++number);
-      const auto with = [&](std::string text) {
-        for (std::size_t at = 0; (at = text.find("SCOPE", at)) != std::string::npos;)
-          text.replace(at, 5, scope);
-        return text;
-      };
+      const auto with = [&](const std::string& text) { return filled(text, {{"SCOPE", scope}}); };
       t.admin.must("SELECT termgate.seal('" + scope + "', 5)");
       t.made("DROP TABLE IF EXISTS t, counted CASCADE; CREATE TABLE counted (v int)");
       if (how == "on a partition") {

@@ -16,16 +16,13 @@
 #include <thread>
 #include <vector>
 
-#include <libpq-fe.h>
-#include <unistd.h>
-
-#include <termgate/database.hpp>
-#include <termgate/operator.hpp>
-
 #include "support/fence_model.hpp"
+#include "support/pg_session.hpp"
 
 using termgate::test::FenceModel;
 using termgate::test::Outcome;
+using termgate::test::PgDatabase;
+using termgate::test::PgSession;
 
 namespace {
 
@@ -38,46 +35,24 @@ struct Answer {
 class Client {
  public:
   explicit Client(const std::string& url) : url_(url) { connect(); }
-  ~Client() { PQfinish(connection_); }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-
-  void connect() {
-    PQfinish(connection_);
-    connection_ = PQconnectdb(url_.c_str());
-    if (PQstatus(connection_) != CONNECTION_OK)
-      throw std::runtime_error(PQerrorMessage(connection_));
-    PQsetNoticeProcessor(
-        connection_, [](void*, const char*) {}, nullptr);
-  }
+  void connect() { session_ = std::make_unique<PgSession>(url_); }
 
   Answer run(const std::string& sql) {
-    PGresult* result = PQexec(connection_, sql.c_str());
+    const auto result = session_->run(sql);
     Answer answer;
-    const auto status = PQresultStatus(result);
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
-      const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-      const std::string code = state == nullptr ? "" : state;
-      answer.text = PQresultErrorMessage(result);
-      if (PQstatus(connection_) == CONNECTION_BAD || code == "57P01") answer.lost = true;
-      else if (code == "TG001") answer.outcome = Outcome::stale;
-      else if (code == "TG005") answer.outcome = Outcome::invalid;
-      else if (code == "TG006") answer.outcome = Outcome::blocked;
-      else if (code == "40001" || code == "40P01") answer.outcome = Outcome::conflict;
-      else {
-        PQclear(result);
-        throw std::runtime_error(sql + ": " + answer.text);
-      }
-    } else if (PQntuples(result) > 0) {
-      answer.text = PQgetvalue(result, 0, 0);
-    }
-    PQclear(result);
+    answer.text = result.ok() ? result.value() : result.message;
+    if (result.ended()) answer.lost = true;
+    else if (result.code == "TG001") answer.outcome = Outcome::stale;
+    else if (result.code == "TG005") answer.outcome = Outcome::invalid;
+    else if (result.code == "TG006") answer.outcome = Outcome::blocked;
+    else if (result.code == "40001" || result.code == "40P01") answer.outcome = Outcome::conflict;
+    else if (!result.ok()) throw std::runtime_error(sql + ": " + result.code + " " + answer.text);
     return answer;
   }
 
  private:
   std::string url_;
-  PGconn* connection_ = nullptr;
+  std::unique_ptr<PgSession> session_;
 };
 
 const char* name_of(Outcome outcome) {
@@ -105,7 +80,7 @@ struct Session {
   std::vector<std::int64_t> snapshot;
   std::vector<Write> writes;
   bool savepoint = false;
-  std::vector<std::set<int>> held_at_savepoint;  // one set: scopes held when it was made
+  std::set<int> held_at_savepoint;
   std::size_t writes_at_savepoint = 0;
 };
 
@@ -210,7 +185,7 @@ class Schedule {
       fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text);
     ++tally_.answered[answer.outcome];
     if (answer.outcome == Outcome::ok) {
-      evict(scope, evicted);
+      evict(evicted);
       models_[scope].passed(index, term);
     } else {
       // A raise that met a conflict may have evicted before; who was, shows at its next word.
@@ -248,7 +223,7 @@ class Schedule {
         // guarantees.
         for (const auto& [other, hold] : models_[scope].holds) maybe_evicted_.insert(other);
       }
-      evict(scope, evicted);
+      evict(evicted);
       models_[scope].fence = term;
     }
   }
@@ -278,9 +253,9 @@ class Schedule {
     const Answer answer = session.client->run("SAVEPOINT one");
     if (expect_lost(index, answer)) return;
     session.savepoint = true;
-    session.held_at_savepoint.assign(1, {});
+    session.held_at_savepoint.clear();
     for (int scope = 0; scope < scopes; ++scope) {
-      if (models_[scope].holds.contains(index)) session.held_at_savepoint[0].insert(scope);
+      if (models_[scope].holds.contains(index)) session.held_at_savepoint.insert(scope);
     }
     session.writes_at_savepoint = session.writes.size();
   }
@@ -294,7 +269,7 @@ class Schedule {
     const Answer answer = session.client->run("ROLLBACK TO SAVEPOINT one");
     if (expect_lost(index, answer)) return;
     for (int scope = 0; scope < scopes; ++scope) {
-      if (!session.held_at_savepoint[0].contains(scope)) models_[scope].roll_back(index);
+      if (!session.held_at_savepoint.contains(scope)) models_[scope].roll_back(index);
     }
     session.writes.resize(session.writes_at_savepoint);
   }
@@ -336,13 +311,12 @@ class Schedule {
     for (auto& model : models_) model.roll_back(index);
   }
 
-  void evict(int scope, const std::set<int>& evicted) {
+  void evict(const std::set<int>& evicted) {
     tally_.evictions += static_cast<int>(evicted.size());
     for (int other : evicted) {
       sessions_[static_cast<std::size_t>(other)].evicted = true;
       for (auto& model : models_) model.roll_back(other);
     }
-    (void)scope;
   }
 
   // A session that was evicted must find out now, and one that was not must still be there.
@@ -393,7 +367,6 @@ class Schedule {
 
 TEST_CASE("schedules: thousands of up to eight sessions answer as the model does",
           "[F1][F2][F4][F5][live]") {
-  const std::string server = std::getenv("TERMGATE_TEST_POSTGRESQL");
   const char* wanted = std::getenv("TERMGATE_TEST_SCHEDULES");
   const unsigned usual = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 10'000 : 1'000;
   const unsigned count = wanted == nullptr ? usual : static_cast<unsigned>(std::atoi(wanted));
@@ -402,17 +375,14 @@ TEST_CASE("schedules: thousands of up to eight sessions answer as the model does
   // Much of a schedule is one session waiting for another's end. A database for each player: at
   // SERIALIZABLE they would meet in the log of writes.
   constexpr unsigned players = 3;
-  std::vector<std::string> urls;
+  std::vector<std::unique_ptr<PgDatabase>> databases;
   for (unsigned player = 0; player < players; ++player) {
-    const std::string name = "schedules_" + std::to_string(getpid()) + "_" + std::to_string(player);
-    Client(server).run("CREATE DATABASE " + name);
-    urls.push_back(server.substr(0, server.rfind('/') + 1) + name);
-    termgate::Operator(termgate::Database::open(urls.back())).install();
-    Client owner(urls.back());
-    owner.run("CREATE TABLE schedule_log (id bigserial PRIMARY KEY, scope text, term bigint)");
-    owner.run("CREATE INDEX ON schedule_log (scope)");
-    owner.run("SELECT termgate.set_setting('eviction_grace_ms', '1')");
-    owner.run("SELECT termgate.set_setting('check_wait_ms', '300')");
+    databases.push_back(std::make_unique<PgDatabase>("schedules_" + std::to_string(player)));
+    PgSession owner(databases.back()->url());
+    owner.must("CREATE TABLE schedule_log (id bigserial PRIMARY KEY, scope text, term bigint)");
+    owner.must("CREATE INDEX ON schedule_log (scope)");
+    owner.must("SELECT termgate.set_setting('eviction_grace_ms', '1')");
+    owner.must("SELECT termgate.set_setting('check_wait_ms', '300')");
   }
   std::vector<Tally> tallies(players);
   std::vector<std::string> failures(players);
@@ -421,7 +391,8 @@ TEST_CASE("schedules: thousands of up to eight sessions answer as the model does
     threads.emplace_back([&, player] {
       try {
         std::vector<Session> sessions(8);
-        for (auto& session : sessions) session.client = std::make_unique<Client>(urls[player]);
+        for (auto& session : sessions)
+          session.client = std::make_unique<Client>(databases[player]->url());
         for (unsigned i = player; i < count; i += players)
           Schedule(sessions, seed + i, "s" + std::to_string(i), tallies[player]).run();
       } catch (const std::exception& error) { failures[player] = error.what(); }
@@ -440,8 +411,4 @@ TEST_CASE("schedules: thousands of up to eight sessions answer as the model does
     CHECK(all.answered[outcome] > 0);
   }
   CHECK(all.evictions > 0);
-  WARN(count << " schedules: " << all.answered[Outcome::ok] << " passes, "
-             << all.answered[Outcome::stale] << " stale, " << all.answered[Outcome::conflict]
-             << " conflicts, " << all.answered[Outcome::blocked] << " blocked, " << all.evictions
-             << " evictions");
 }

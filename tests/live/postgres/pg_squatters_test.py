@@ -2,70 +2,46 @@
 """[F4] Strangers in the way: roles without a grant, with `read` or with `write` take every lock that they can get, in every way that
 sessions can hold one. Takeovers, renewals and checks are through when the grace is over, or TG006 names who cannot be evicted.
 
-  pytest tests/live/postgres/pg_squatters_test.py [-k notifications] [--majors 13,18] [--show] [--only "turnstile by changing"]
+  pytest tests/live/postgres/pg_squatters_test.py [-k notifications] [--majors 13,18] [--only "turnstile by changing"]
 
-The advisory keys are not listed here: they are whatever an acquisition, a renewal and a check are seen to hold. --show prints how long
-each call took.
+The advisory keys are not listed here: they are whatever an acquisition, a renewal and a check are seen to hold.
 """
 import concurrent.futures
 import itertools
-import os
-import shutil
-import subprocess
-import tempfile
 import threading
 import time
-from pathlib import Path
 
 import psycopg
 import pytest
 
 import given
+import layer1_lab
 from checks import check, eventually
-from given import PG_SERVER, TERMGATE
 
 GRACE = 0.4
 # Two cores are shared with other tests.
 SLACK = 2.5
-SETTINGS = ("max_prepared_transactions=40", "max_connections=200", "log_min_messages=fatal")
-ROLES = ("nogrant", "reader", "writer")
+ROLES = ("nobody", "reader", "writer")
 numbers = itertools.count(1)
 
 
-class Server:
-    def __init__(self, major):
-        self.major = major
-        self.folder = tempfile.TemporaryDirectory(prefix="termgate-squatters.", ignore_cleanup_errors=True)
-        os.chmod(self.folder.name, 0o755)
-        self.dir = Path(self.folder.name) / "server"
-        started = subprocess.run([PG_SERVER, "start", major, self.dir, *SETTINGS], check=True, capture_output=True, text=True)
-        self.postgres = started.stdout.strip()
-        with self.connect("postgres") as admin:
-            for role in ("keeper", "leader", *ROLES):
-                admin.execute(f"CREATE ROLE {role} LOGIN")
-            admin.execute("GRANT pg_signal_backend TO keeper; GRANT CREATE ON DATABASE postgres TO keeper, writer, reader")
-        grants = [
-            word for role, level in (("leader", "lead"), ("writer", "write"), ("reader", "read")) for word in ("--grant", f"{role}={level}")
-        ]
-        subprocess.run([TERMGATE, "init", "--db", self.url("keeper"), *grants], check=True, capture_output=True)
-        with self.connect("keeper") as keeper:
-            keeper.execute(f"SELECT termgate.set_setting('eviction_grace_ms', '{int(GRACE * 1000)}')")
-        for role in ("writer", "reader"):
-            with self.connect(role) as owner:
-                owner.execute(
-                    f"CREATE SCHEMA {role}; CREATE TABLE {role}.t (scope text, term bigint, v text); CREATE INDEX ON {role}.t (scope, term)"
-                )
-                owner.execute(f"GRANT USAGE ON SCHEMA {role} TO keeper; GRANT SELECT ON {role}.t TO keeper")
+class Server(layer1_lab.Server):
+    """With one lab, in which nothing waits for longer than 20 s, whoever is in its way."""
 
-    def url(self, role):
-        return self.postgres.replace("postgres@", f"{role}@", 1)
+    def __init__(self, major):
+        super().__init__(major, "max_prepared_transactions=40", "log_min_messages=fatal")
+        self.lab = self.fresh()
+        self.admin(self.lab.name, f"GRANT CREATE ON DATABASE {self.lab.name} TO writer, reader")
+        self.lab.sql("tg_owner", f"SELECT termgate.set_setting('eviction_grace_ms', '{int(GRACE * 1000)}')")
+        for role in ("writer", "reader"):
+            self.lab.sql(
+                role,
+                f"CREATE SCHEMA {role}; CREATE TABLE {role}.t (scope text, term bigint, v text); CREATE INDEX ON {role}.t (scope, term)",
+                f"GRANT USAGE ON SCHEMA {role} TO tg_owner; GRANT SELECT ON {role}.t TO tg_owner",
+            )
 
     def connect(self, role, timeout="20s", **more):
-        # Nothing here may wait for longer, whoever is in its way.
-        return psycopg.connect(self.url(role), autocommit=True, options=f"-c statement_timeout={timeout}", **more)
-
-    def stop(self):
-        subprocess.run([PG_SERVER, "stop", self.dir, "immediate"], check=True, capture_output=True)
+        return psycopg.connect(self.lab.url(role), autocommit=True, options=f"-c statement_timeout={timeout}", **more)
 
 
 @pytest.fixture(scope="module", params=given.majors("15"))
@@ -187,12 +163,6 @@ class Squatter:
     def in_a_transaction(self):
         self.connect().execute(f"BEGIN; SELECT {self.lock('xact_')}")
 
-    def behind_a_savepoint(self):
-        self.connect().execute(f"BEGIN; SAVEPOINT s; SELECT {self.lock('xact_')}; RELEASE s")
-
-    def by_a_cursor(self):
-        self.connect().execute(f"BEGIN; DECLARE c CURSOR FOR SELECT {self.lock()} FROM generate_series(1, 9); FETCH c")
-
     def twice(self):
         # In a session's lock and a transaction's, and of both modes.
         self.connect().execute(f"SELECT {self.lock()}; BEGIN; SELECT {self.lock('xact_')}; SELECT {self.lock(mode='shared')}")
@@ -276,8 +246,6 @@ class Squatter:
 WAYS = (
     "idle",
     "in a transaction",
-    "behind a savepoint",
-    "by a cursor",
     "twice",
     "by changing transactions",
     "by a busy loop",
@@ -318,7 +286,7 @@ def test_every_advisory_key_in_every_way(server):
     template, found = keys_of(server)
     check(f"turnstile, queue, lease and an announcement are seen: {found}", len(found) >= 5)
     # The same key of another scope is told by its kind: its place among the keys of that scope.
-    with server.connect("keeper") as keeper:
+    with server.connect("tg_owner") as keeper:
         kinds = {
             kind: keeper.execute(f"SELECT termgate._{kind}_key(%s)", (template,)).fetchone()[0] for kind in ("turnstile", "queue", "lease")
         }
@@ -345,18 +313,16 @@ def test_every_advisory_key_in_every_way(server):
         if isinstance(kind, tuple):
             key = kind
         else:
-            with server.connect("keeper") as keeper:
+            with server.connect("tg_owner") as keeper:
                 number = keeper.execute(f"SELECT termgate._{kind}_key(%s)", (scope,)).fetchone()[0] & (2**64 - 1)
             key = (number >> 32, number & (2**32 - 1), 1)
         squatter = Squatter(server, role, key, mode, way)
         try:
             if name.startswith("renew"):
-                with server.connect("keeper") as keeper:
+                with server.connect("tg_owner") as keeper:
                     # It took its time to begin, on a busy machine for longer than the lease.
                     keeper.execute("UPDATE termgate.leases SET expires_at = clock_timestamp() + interval '3 s' WHERE scope = %s", (scope,))
             answer, took = call(server, name, scope, 1)
-            if given.option("show"):
-                print(f"{took:.2f} s  {what}  {answer[0] or ''}", flush=True)
             return faults_of(answer, took, squatter.prepared) + unaudited(server, scope, squatter)
         finally:
             squatter.stop()
@@ -411,15 +377,10 @@ def test_every_lock_on_tables_and_rows_of_layer_1(server, role):
     ]
     with server.connect(role) as session:
         session.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
-        got = 0
         for attempt in attempts:
             session.execute("SAVEPOINT s")
             answer, _ = run(session, attempt)
-            if answer[0] is None or answer[0] == "00000":
-                got += 1
             session.execute("RELEASE s" if answer[0] is None else "ROLLBACK TO s")
-        if given.option("show"):
-            print(f"{role} got {got} of {len(attempts)} locks", flush=True)
         all_get_through(server, f"{role} at every table")
 
 
@@ -500,7 +461,7 @@ def test_an_announcement_is_worth_nothing_after_its_transaction(server):
     """A session that comes to the pid of one that has raised, or has raised itself, takes the same locks by hand, and squats with them."""
     for kind, name in itertools.product(("turnstile", "queue"), ("seal", "check")):
         scope = new_scope(server, "seal")
-        with server.connect("writer") as forger, server.connect("keeper") as keeper:
+        with server.connect("writer") as forger, server.connect("tg_owner") as keeper:
             forger.execute("BEGIN; SELECT termgate.check_term(%s, 5)".replace("%s", f"'{scope}'"))
             classes = announced_by(keeper, forger)
             check(f"it announces: {classes}", len(classes) == 2)
@@ -517,7 +478,7 @@ def test_an_announcement_is_worth_nothing_after_its_transaction(server):
 def test_locks_that_look_like_an_announcement(server):
     """A role of level write raises a scope of its own, copies what it announced with, and takes the keys of another scope by hand."""
     scope = new_scope(server, "seal")
-    with server.connect("writer", application_name="forger") as forger, server.connect("keeper") as keeper:
+    with server.connect("writer", application_name="forger") as forger, server.connect("tg_owner") as keeper:
         forger.execute("BEGIN; SELECT termgate.check_term('of the forger', 4000000000000)")
         guesses = announced_by(keeper, forger) + [
             keeper.execute("SELECT (hashtextextended(%s, hashtextextended('termgate', %s)) >> 32)::int", (scope, seed)).fetchone()[0]
@@ -547,9 +508,9 @@ def test_checks_that_pass_through_a_squatted_turnstile_are_not_ended(server):
                     ended.append(text)
                     return
 
-    with server.connect("keeper") as keeper:
+    with server.connect("tg_owner") as keeper:
         number = keeper.execute("SELECT termgate._turnstile_key(%s)", (scope,)).fetchone()[0] & (2**64 - 1)
-    squatter = Squatter(server, "nogrant", (number >> 32, number & (2**32 - 1), 1), "shared", "by changing transactions")
+    squatter = Squatter(server, "nobody", (number >> 32, number & (2**32 - 1), 1), "shared", "by changing transactions")
     writers = [threading.Thread(target=write, args=(n,)) for n in range(6)]
     for writer in writers:
         writer.start()
@@ -567,7 +528,7 @@ def test_checks_that_pass_through_a_squatted_turnstile_are_not_ended(server):
 def test_a_full_lock_table_is_named(server):
     """PostgreSQL's own limit: then nobody gets a lock, and a raise says why."""
     leased, sealed = new_scope(server), new_scope(server, "seal")
-    with server.connect("nogrant") as squatter, server.connect("leader") as leader, server.connect("writer") as writer:
+    with server.connect("nobody") as squatter, server.connect("leader") as leader, server.connect("writer") as writer:
         check(
             "the lock table is filled",
             run(squatter, "SELECT count(pg_advisory_lock(i)) FROM generate_series(1, 100000) i")[0][0] == "53200",
@@ -587,34 +548,22 @@ def test_a_full_lock_table_is_named(server):
         check("it goes on when that session has ended", run(leader, f"SELECT termgate.seal('{sealed}', 2)")[0][0] is None)
 
 
-def flood(server, seconds, payloads, full=None):
-    """Commits many notifications again and again, as a role without a grant, in another database."""
+def test_notifications_of_others_hold_up_no_raise(server):
+    """The server lets one transaction notify at a time, to the end of its COMMIT: a role without a grant does nothing else, in another
+    database."""
 
-    def work(number):
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and not (full and full.is_set()):
-            with server.connect("nogrant", dbname="template1", application_name="flood") as session:
-                state, text = run(
-                    session,
-                    (
-                        f"SELECT count(pg_notify('x', '{number} {time.time()} ' || i || repeat('y', 7900))) FROM generate_series(1,"
-                        f" {payloads}) i"
-                    ),
-                )[0]
-            if full and state:
-                full.set()
+    def flood(number):
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            with server.connect("nobody", dbname="template1", application_name="flood") as session:
+                values = f"'{number} {time.time()} ' || i || repeat('y', 7900)"
+                run(session, f"SELECT count(pg_notify('x', {values})) FROM generate_series(1, 8000) i")
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    scope = f"notified {next(numbers)}"
+    threads = [threading.Thread(target=flood, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     time.sleep(0.5)
-    return threads
-
-
-def test_notifications_of_others_hold_up_no_raise(server):
-    """The server lets one transaction notify at a time, to the end of its COMMIT."""
-    scope = f"notified {next(numbers)}"
-    threads = flood(server, 4, 8000)
     slowest = (0, "")
     with server.connect("leader") as leader:
         for term in itertools.count(1):
@@ -633,19 +582,4 @@ def test_notifications_of_others_hold_up_no_raise(server):
                 slowest = max(slowest, (took, statement))
             answer, took = run(leader, "SELECT termgate.notify_raised(%s)", scope)
             check(f"a notice is sent, or fails soon: {answer}, {took:.2f} s", answer[0] in (None, "55P03") and took < 1)
-    if given.option("show"):
-        print(f"slowest beside others' notifications: {slowest}, {term} turns", flush=True)
     check(f"slowest: {slowest}", slowest[0] < 1)
-
-
-@pytest.mark.skipif(not given.LONG, reason="fills 8 GB; --long")
-def test_a_full_queue_of_notifications_fails_no_raise(server):
-    if shutil.disk_usage(server.folder.name).free < 20 << 30:
-        pytest.skip("less than 20 GB are free")
-    full = threading.Event()
-    with server.connect("nogrant", dbname="template1") as listener:
-        listener.execute("LISTEN x; BEGIN; SELECT 1")
-        for thread in flood(server, 400, 20000, full):
-            thread.join()
-        check("the queue is full", full.is_set())
-        all_get_through(server, "a full queue of notifications")
