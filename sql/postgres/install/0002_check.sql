@@ -507,8 +507,8 @@ DECLARE
   v_key pg_catalog.uuid;
 BEGIN
   IF pg_catalog.strpos(v_passed, v_mark) OPERATOR(pg_catalog.=) 0 THEN
-    IF pg_catalog.octet_length(v_passed) OPERATOR(pg_catalog.>) 1000 OR pg_catalog.current_setting('termgate.scope', true) COLLATE pg_catalog."C" IS DISTINCT FROM p_scope COLLATE pg_catalog."C"
-       OR pg_catalog.current_setting('termgate.term', true) IS DISTINCT FROM p_term::pg_catalog.text THEN
+    IF pg_catalog.octet_length(v_passed) OPERATOR(pg_catalog.>) 1000 OR coalesce(pg_catalog.current_setting('termgate.scope', true), '') COLLATE pg_catalog."C" OPERATOR(pg_catalog.<>) p_scope COLLATE pg_catalog."C"
+       OR coalesce(pg_catalog.current_setting('termgate.term', true), '') OPERATOR(pg_catalog.<>) p_term::pg_catalog.text THEN
       SELECT s.key INTO v_key FROM @schema@.pass_secret s ORDER BY s.key LIMIT 1;
       v_mark := v_mark OPERATOR(pg_catalog.||) @schema@._sign(p_scope, p_term, v_key);
     END IF;
@@ -566,20 +566,21 @@ END $$;
 
 -- check_term(scope, term) → the fence afterwards. Shared lock to the end of the transaction. A term above the fence raises it, if the
 -- transaction holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 if the snapshot hides a raise. Qualified names instead of
--- SET search_path, and few expressions, because each is prepared again in every transaction.
+-- SET search_path, and few expressions, because each is prepared again in every transaction. Without SET search_path IN, IS DISTINCT FROM,
+-- NULLIF, LIKE and BETWEEN would find the caller's operators, and run them as the owner (tests/live/postgres/pg_names.cpp).
 CREATE OR REPLACE FUNCTION @schema@.check_term(scope text, term bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   v_fence pg_catalog.int8;
   v_protected pg_catalog.oid;
 BEGIN
-  -- Not `=`: if that is NULL, the function after AND would be called all the same.
-  IF pg_catalog.current_setting('termgate.seat', true) IS NOT DISTINCT FROM 'on' AND @schema@._seated(scope, term) THEN
+  -- coalesce: if this were NULL, the function after AND would be called all the same.
+  IF coalesce(pg_catalog.current_setting('termgate.seat', true), '') OPERATOR(pg_catalog.=) 'on' AND @schema@._seated(scope, term) THEN
     RETURN term;
   END IF;
   -- The session remembers the term, so this is no raise, and the shared lock can be taken before the fence is read.
   IF @schema@._knows(scope, term::pg_catalog.text) AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
-     AND pg_catalog.current_setting('termgate.guarded', true) IS DISTINCT FROM 'on' AND @schema@._try_share(scope) THEN
+     AND coalesce(pg_catalog.current_setting('termgate.guarded', true), '') OPERATOR(pg_catalog.<>) 'on' AND @schema@._try_share(scope) THEN
     -- A new statement, which has a new snapshot.
     SELECT (SELECT p.table_oid FROM @schema@.protected p ORDER BY p.table_oid LIMIT 1) INTO v_protected FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope COLLATE pg_catalog."C" AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
@@ -620,6 +621,6 @@ BEGIN
   PERFORM FROM @schema@.seats s
     WHERE s.scope OPERATOR(pg_catalog.=) p_scope COLLATE pg_catalog."C" AND s.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND (p_term IS NULL OR s.term OPERATOR(pg_catalog.=) p_term)
       AND @schema@._is_this_session(s.session)
-      AND s.xmin IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid;
+      AND coalesce(s.xmin OPERATOR(pg_catalog.<>) pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid, true);
   RETURN FOUND;
 END $$;

@@ -179,8 +179,8 @@ CREATE OR REPLACE FUNCTION @schema@.append(stream text, term bigint, payload byt
 LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 <<append>>
 DECLARE
-  stream text COLLATE pg_catalog."C" := stream;
-  scope text COLLATE pg_catalog."C" := scope;
+  stream pg_catalog.text COLLATE pg_catalog."C" := stream;
+  scope pg_catalog.text COLLATE pg_catalog."C" := scope;
   v_scope pg_catalog.text := scope;
   v_no pg_catalog.int8;
   v_followed pg_catalog.bool;
@@ -316,8 +316,8 @@ CREATE OR REPLACE FUNCTION @schema@.append_many(stream text, term bigint, payloa
 LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 <<append_many>>
 DECLARE
-  stream text COLLATE pg_catalog."C" := stream;
-  scope text COLLATE pg_catalog."C" := scope;
+  stream pg_catalog.text COLLATE pg_catalog."C" := stream;
+  scope pg_catalog.text COLLATE pg_catalog."C" := scope;
   v_scope pg_catalog.text := scope;
   v_count pg_catalog.int8 := pg_catalog.cardinality(payloads);
   v_last pg_catalog.int8;
@@ -392,7 +392,7 @@ CREATE OR REPLACE FUNCTION @schema@.claim_write(scope text, term bigint, write_i
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<claim_write>>
 DECLARE
-  scope text COLLATE pg_catalog."C" := scope;
+  scope pg_catalog.text COLLATE pg_catalog."C" := scope;
   c record;
   w @schema@.write_ids;
 BEGIN

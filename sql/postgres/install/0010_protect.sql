@@ -127,20 +127,20 @@ CREATE OR REPLACE FUNCTION @schema@._pass(p_table oid, p_scope text, p_mode text
 DECLARE
   v_passed pg_catalog.text := coalesce(pg_catalog.current_setting('termgate.passed', true), '');
 BEGIN
-  -- Not `=` for what may be NULL: the function after AND would be called all the same, and take the lock.
-  IF pg_catalog.current_setting('termgate.seat', true) IS NOT DISTINCT FROM 'on' AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
+  -- coalesce: if this were NULL, the function after AND would be called all the same, and take the lock.
+  IF coalesce(pg_catalog.current_setting('termgate.seat', true), '') OPERATOR(pg_catalog.=) 'on' AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
      AND @schema@._covers(p_table) THEN
     PERFORM FROM @schema@.seats s
       WHERE s.scope OPERATOR(pg_catalog.=) p_scope COLLATE pg_catalog."C" AND s.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()
         AND @schema@._is_this_session(s.session)
-        AND s.xmin IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid
-        AND (pg_catalog.current_setting('termgate.scope', true) COLLATE pg_catalog."C" IS DISTINCT FROM p_scope COLLATE pg_catalog."C"
-             OR coalesce(pg_catalog.current_setting('termgate.term', true), '') IN ('', s.term::pg_catalog.text));
+        AND coalesce(s.xmin OPERATOR(pg_catalog.<>) pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid, true)
+        AND (coalesce(pg_catalog.current_setting('termgate.scope', true), '') COLLATE pg_catalog."C" OPERATOR(pg_catalog.<>) p_scope COLLATE pg_catalog."C"
+             OR coalesce(pg_catalog.current_setting('termgate.term', true), '') OPERATOR(pg_catalog.=) ANY (ARRAY['', s.term::pg_catalog.text]));
     IF FOUND THEN
       RETURN true;
     END IF;
   END IF;
-  IF p_mode OPERATOR(pg_catalog.=) 'enforce' AND pg_catalog.current_setting('termgate.scope', true) COLLATE pg_catalog."C" IS NOT DISTINCT FROM p_scope COLLATE pg_catalog."C"
+  IF p_mode OPERATOR(pg_catalog.=) 'enforce' AND coalesce(pg_catalog.current_setting('termgate.scope', true), '') COLLATE pg_catalog."C" OPERATOR(pg_catalog.=) p_scope COLLATE pg_catalog."C"
      AND @schema@._knows(p_scope, pg_catalog.current_setting('termgate.term', true)) AND @schema@._covers(p_table)
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND pg_catalog.octet_length(v_passed) OPERATOR(pg_catalog.<=) 1000
      AND @schema@._try_share(p_scope) THEN
@@ -519,12 +519,12 @@ DECLARE
   v_is pg_catalog.text COLLATE pg_catalog."C";
 BEGIN
   -- The types that a scope may have, by OID: text, varchar, smallint, integer, bigint, uuid. The common case in one expression.
-  IF TG_OP OPERATOR(pg_catalog.=) 'INSERT' AND pg_catalog.pg_typeof(NEW.%1$I)::pg_catalog.oid IN (25, 1043, 21, 23, 20, 2950)
+  IF TG_OP OPERATOR(pg_catalog.=) 'INSERT' AND pg_catalog.pg_typeof(NEW.%1$I)::pg_catalog.oid OPERATOR(pg_catalog.=) ANY ('{25,1043,21,23,20,2950}'::pg_catalog.oid[])
      AND @schema@._pass(TG_RELID, (coalesce(TG_ARGV[3], '') OPERATOR(pg_catalog.||) NEW.%1$I::pg_catalog.text) COLLATE pg_catalog."C", TG_ARGV[0], pg_catalog.pg_current_snapshot()) THEN
     RETURN NULL;
   END IF;
   IF TG_OP OPERATOR(pg_catalog.<>) 'INSERT' THEN
-    IF pg_catalog.pg_typeof(OLD.%1$I)::pg_catalog.oid NOT IN (25, 1043, 21, 23, 20, 2950) THEN
+    IF pg_catalog.pg_typeof(OLD.%1$I)::pg_catalog.oid OPERATOR(pg_catalog.<>) ALL ('{25,1043,21,23,20,2950}'::pg_catalog.oid[]) THEN
       PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_catalog.pg_typeof(OLD.%1$I));
     END IF;
     v_was := coalesce(TG_ARGV[3], '') OPERATOR(pg_catalog.||) OLD.%1$I::pg_catalog.text;
@@ -533,11 +533,11 @@ BEGIN
     END IF;
   END IF;
   IF TG_OP OPERATOR(pg_catalog.<>) 'DELETE' THEN
-    IF pg_catalog.pg_typeof(NEW.%1$I)::pg_catalog.oid NOT IN (25, 1043, 21, 23, 20, 2950) THEN
+    IF pg_catalog.pg_typeof(NEW.%1$I)::pg_catalog.oid OPERATOR(pg_catalog.<>) ALL ('{25,1043,21,23,20,2950}'::pg_catalog.oid[]) THEN
       PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_catalog.pg_typeof(NEW.%1$I));
     END IF;
     v_is := coalesce(TG_ARGV[3], '') OPERATOR(pg_catalog.||) NEW.%1$I::pg_catalog.text;
-    IF TG_OP OPERATOR(pg_catalog.=) 'INSERT' OR v_is IS DISTINCT FROM v_was AND NOT @schema@._pass(TG_RELID, v_is, TG_ARGV[0], pg_catalog.pg_current_snapshot()) THEN
+    IF TG_OP OPERATOR(pg_catalog.=) 'INSERT' OR coalesce(v_is OPERATOR(pg_catalog.<>) v_was, (v_is IS NULL) OPERATOR(pg_catalog.<>) (v_was IS NULL)) AND NOT @schema@._pass(TG_RELID, v_is, TG_ARGV[0], pg_catalog.pg_current_snapshot()) THEN
       v_done := @schema@._guard_covered(TG_RELID, v_is, TG_ARGV[0], pg_catalog.pg_current_snapshot());
     END IF;
   END IF;
