@@ -44,7 +44,8 @@ void Line::end(std::string_view sqlstate, std::string_view message) {
   close_all();
 }
 
-// Discards what the client has sent and nobody has read yet. What is in the outboxes is still sent.
+// Ends the session: discards what the client has sent and nobody has read yet, and requests that
+// both connections be closed. What is in the outboxes is still sent.
 void Line::close_all() {
   if (over()) return;
   // In the middle of a client's message a Terminate would be read as part of its body.

@@ -78,7 +78,8 @@ bool Seating::passes_seated(const Effects& effects) const noexcept {
   if (effects.way == Way::alone ||
       effects.has(Effect::declares | Effect::own_check | Effect::sets_default_access))
     return false;
-  // The access mode of this transaction alone: the server's own default is READ WRITE.
+  // These change at most the access mode of this transaction: the server's own default, READ WRITE,
+  // remains.
   if (effects.way == Way::control || effects.has(Effect::sets_access)) return true;
   if (effects.has(Effect::unsettles) ||
       (effects.has(Effect::changes_declaration) && !effects.has(Effect::calls_unknown)))
@@ -218,10 +219,9 @@ void Seating::unit_begins() {
 }
 
 // Hands the next transaction over where the session's seat covers it; or to a server that guards
-// the session, unless its term is known to be above or below the fence, or its own text has
-// declared one that the proxy does not know yet. Only the server knows what code has declared. If
-// it finds a term above the fence there, the proxy handles the session until its check has raised
-// the fence.
+// the session, unless its term may be above the fence, is below it, or was declared in the client's
+// own text and is not known yet. Only the server knows what code has declared. If it finds a term
+// above the fence there, the proxy handles the session until its check has raised the fence.
 void Seating::hand_over() {
   if (seat_.held()) {
     claims_.hand_over(seat_covers());

@@ -1,4 +1,4 @@
-// The inside of Session: one state machine, in a few classes that State wires together. parts.hpp
+// The inside of Session: one state machine, in several classes that State wires together. parts.hpp
 // has the structs that they share.
 //
 // Owner: one Session. Thread: the one that calls resume(); there is no lock. What sessions share is
