@@ -1,5 +1,5 @@
-// Sends a unit to the server with the messages that the decision (guard.hpp defines both) requires
-// around it, and records what the unit will change.
+// Sends a unit (guard.hpp) to the server with the messages that the decision requires around it,
+// and records what the unit will change.
 #pragma once
 
 #include <cstddef>

@@ -62,7 +62,7 @@ enum class Effect : std::uint32_t {
   declares = 1U << 9,
   // A query with set_config() of scope or term that is otherwise a read.
   only_declares = 1U << 10,
-  // As only_declares, and it certainly runs no code of the client's.
+  // As only_declares, and the query certainly does nothing but declare.
   exactly_declares = 1U << 11,
   // It was prepared by SQL: the client's code may have replaced the statement of that name.
   by_name = 1U << 12,

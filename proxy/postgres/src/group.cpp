@@ -1,7 +1,6 @@
 // Groups: the extended messages up to a Sync, which outside of a block are one implicit
-// transaction. They are held until it is known whether they write. Then the opening (what makes the
-// transaction writable, and the check) is inserted where that transaction begins, and the rest goes
-// straight through.
+// transaction. They are held until it is known whether they write. Then the opening (guard.hpp) is
+// inserted where that transaction begins, and the rest goes straight through.
 #include <algorithm>
 
 #include <termgate/pgwire/encode.hpp>

@@ -2,8 +2,9 @@
 // no I/O, no clock, no memory.
 //
 // A unit is what the proxy decides about at once: one statement of a simple query, one Parse, Bind
-// or Execute, or one fast-path call. To open a transaction is to make it writable: the proxy keeps
-// transactions READ ONLY until then. A unit goes through three files:
+// or Execute, or one fast-path call. To open a transaction is to make it writable, which the proxy
+// otherwise keeps READ ONLY; the opening is the messages that do so, with the check. A frame is a
+// BEGIN and a COMMIT of the proxy's around a text of the client's. A unit goes through three files:
 //
 //   effects.cpp    what it is: unit_of() makes a Unit of its effects and the step that the server
 //                  gets it with
@@ -106,7 +107,7 @@ enum class Standing : std::uint8_t {
   stale,
   // The database may have lost the fence of its scope (TG004).
   untrusted,
-  // Malformed, or the rule of this connection has no term now.
+  // Malformed, or the rule of this connection has no term now, or another one than at first.
   problem,
 };
 inline constexpr int standing_count = static_cast<int>(Standing::problem) + 1;
@@ -228,7 +229,7 @@ struct Policy {
 };
 
 enum class Act : std::uint8_t {
-  // Send the unit unchanged.
+  // Send the unit with no message of ours around it.
   pass,
   // Make the transaction writable without a check yet: only what is harmless by itself, or checks
   // itself, may come next.

@@ -468,8 +468,8 @@ std::string Login::check_may_be_called() const {
          text::postgresql_string(line_.options.schema) + " LIMIT 1)";
 }
 
-// The columns: 0 the PID; 1, 2 the scope and term that the session declares; 3 whether users have
-// rewrite rules (CREATE RULE); 4 search_path; 5 whether the server is a standby; 6
+// The columns: 0 the PID; 1, 2 the scope and term that the session declares; 3 whether users'
+// tables have rewrite rules (CREATE RULE); 4 search_path; 5 whether the server is a standby; 6
 // default_transaction_read_only, 7 what RESET makes of it; 8, where needed, guard_of_session() or
 // check_may_be_called().
 //

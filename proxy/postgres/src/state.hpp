@@ -8,8 +8,8 @@
 //   - the server owes no reply before the login has begun;
 //   - messages are held only while a pipeline is open, and the mark of its implicit transaction lies
 //     inside them;
-//   - a frame exists only around a text that runs, and messages wait for a session lock only while
-//     one is requested or held;
+//   - a frame (guard.hpp) exists only around a text that runs, and messages wait for a session lock
+//     only while one is requested or held;
 //   - the transaction model is consistent (transaction_model.hpp).
 // README.md describes the files.
 #pragma once

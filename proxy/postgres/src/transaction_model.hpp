@@ -24,7 +24,7 @@ namespace termgate::pg_session {
 enum class Mode : std::uint8_t {
   // The server's own value: from its files, ALTER DATABASE, ALTER ROLE or the start-up message.
   servers,
-  // The same, for a transaction to which the proxy has applied that value already (own_mode).
+  // As `servers`, for a transaction to which the proxy has applied that value already (own_mode).
   asked,
   read_only,   // as the client chose
   read_write,  // as the client chose
@@ -81,8 +81,8 @@ struct Transaction : TransactionFacts {
   }
 };
 
-// The session's default_transaction_read_only, as the client has set it. While the session guards
-// (Claims::guards()) the proxy keeps the server's value `on`, except while a statement runs alone.
+// The session's default_transaction_read_only, as the client has set it. While Claims::guards()
+// holds, the proxy keeps the server's value `on`, except while a statement runs alone.
 struct Default {
   // The value when everything sent has run.
   Mode believed = Mode::servers;

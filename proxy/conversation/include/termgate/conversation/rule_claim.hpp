@@ -19,7 +19,7 @@ struct ScopedTerm {
 };
 
 // The session keeps the first pair that the rule returns. While the rule has no pair, or another
-// one, the session may not write under it.
+// one, the session may not write under the pair that it keeps.
 class RuleClaim {
  public:
   // Queries the rule again. A session does so when a transaction begins.
