@@ -106,7 +106,7 @@ void Claims::check_passed(const ScopedTerm& pair, std::uint32_t declarations) {
 }
 
 // A refusal names the scope and term that the server compared, so the next write of the session can
-// be refused from memory.
+// be refused without a query to the server.
 void Claims::check_refused(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;

@@ -455,8 +455,9 @@ bool set_puts_own_names_first(std::string_view rest) noexcept {
   return puts_own_names_first(rest);
 }
 
-// The same for another statement. `rest`: `', 'a, b', …` as in set_config(), or `')` as in
-// current_setting(). A value that is no plain literal may be any path.
+// Whether a statement other than SET leaves pg_catalog first. `rest`: what follows the word
+// search_path: `', 'a, b', …` as in set_config(), or `')` as in current_setting(). A value that is
+// no plain literal may be any path.
 bool call_puts_own_names_first(std::string_view rest) noexcept {
   if (!rest.starts_with('\'')) return false;
   rest = without_blanks(rest.substr(1));

@@ -82,7 +82,7 @@ struct Unit {
   bool redeclares = false;
   // DISCARD ALL.
   bool discards = false;
-  // Its text, or what its name stands for, is not known.
+  // Its text cannot be read, or the statement of its name is not known.
   bool unread = false;
   // It would release the lock that it runs under.
   bool unlocks = false;
@@ -169,7 +169,7 @@ struct TransactionFacts {
   // The check of what the session declares, or of its rule, has passed, or is on its way ahead of
   // whatever follows.
   bool session_passed = false;
-  // The same for the claim of a comment, or for the arguments of check_term().
+  // As session_passed, for the claim of a comment or the arguments of check_term().
   bool other_passed = false;
   // Something that ran since the last check may have changed the declaration.
   bool redeclared = false;
@@ -265,7 +265,7 @@ enum class Act : std::uint8_t {
   stay_read_only,
   // --- refusals; refusals.cpp has their words ---
   refuse_claim,             // the claim itself is wrong
-  refuse_known,             // TG001 or TG004, from memory
+  refuse_known,             // TG001 or TG004, by the remembered fences
   refuse_member,            // as those two, for the claim of an earlier statement of the pipeline
   refuse_own,               // a call of layer 1 that writes what is untrusted
   refuse_no_term,           // READ ONLY would not stop the unit, and there is no claim

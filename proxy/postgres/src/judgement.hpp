@@ -67,7 +67,7 @@ class Judgement {
   // As far as the proxy knows, the server's transaction is not READ ONLY.
   bool may_write() const noexcept;
 
-  // --- refusals from memory ---
+  // --- refusals by the remembered fences, without a query to the database ---
   Refusal refusal_from_memory(const Claim& claim) const;
   // For a call of layer 1, which takes its scope and term as arguments.
   Refusal refusal_of_own(const Effects& effects) const;

@@ -88,8 +88,8 @@ void Login::greet(std::string_view bytes) {
         }
         return line_.end(event.problem.sqlstate, event.problem.reason());
       case Startup::direct_tls:
-        // Where TLS is served, the caller has handled this already; PostgreSQL without TLS does not
-        // answer it either.
+        // Where TLS is served, the caller has handled this already. PostgreSQL without TLS gives no
+        // answer to it.
         line_.host.happened({.kind = Incident::Kind::malformed,
                              .message = "a TLS handshake where none is allowed"});
         return line_.close_all();

@@ -80,7 +80,7 @@ enum class Purpose : std::uint8_t {
   writable,
   // SHOW default_transaction_read_only, while the value is the server's own.
   own,
-  // The same SHOW, after the client's code may have changed the value.
+  // SHOW default_transaction_read_only, after the client's code may have changed the value.
   current,
   recovery,  // pg_is_in_recovery()
   // check_claim_text() or check_again(). The row has term, fence and scope in one text, or scope,

@@ -70,9 +70,9 @@ void Seating::look_at_seat() {
   own_.add_sync(Purpose::seat);
 }
 
-// Whether a statement may pass to the server unread, as far as its own text shows. What it runs
-// unseen (a trigger, a view, a function) neither declares nor raises: a database with code of its
-// own that mentions Termgate has no seats here (docs/decisions/0026).
+// Whether a statement may pass to the server under the seat, as far as its own text shows. What it
+// runs unseen (a trigger, a view, a function) neither declares nor raises: a database with code of
+// its own that mentions Termgate has no seats here (docs/decisions/0026).
 bool Seating::passes_seated(const Effects& effects) const noexcept {
   if (effects.has(Effect::calls_unknown) && seat_.runs_any_text()) return false;
   if (effects.way == Way::alone ||
@@ -170,8 +170,9 @@ bool Seating::stands_before(const pgwire::Event& event) {
 
 // Called ahead of what is, or may be, a PREPARE TRANSACTION. Writes under the seat have taken no
 // lock, and a raise could not wait for the session of a prepared transaction. So the transaction
-// passes a check that takes the lock and looks for no seat. It must not keep the row of a seat
-// either. True: the proxy added a message.
+// passes a check that takes the lock and looks for no seat. A transaction that has given the seat
+// back (`stood`) would keep the row of the seat locked while it is prepared, and is refused. True:
+// the proxy added a message.
 bool Seating::lock_what_was_seated() {
   if (!seat_.held()) return false;
   if (model_.tx.stood) {

@@ -302,7 +302,7 @@ bool ServerReplies::ready_for_query(const Event& event) {
   if (head.role == Purpose::seat) seating_.seat_settled();
   if (status == TransactionStatus::idle) {
     // A raise counts for other sessions once it is committed: before that, a rollback could undo
-    // it, and the memory would refuse terms that are not stale.
+    // it, and this proxy would refuse terms that are not stale.
     for (const auto& [scope, fence] : fences_unsettled_) judgement_.saw_fence(scope, fence);
     fences_unsettled_.clear();
     line_.host.happened({.kind = Incident::Kind::transaction});

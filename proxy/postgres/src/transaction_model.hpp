@@ -141,7 +141,8 @@ struct TransactionModel {
   void savepoint_over() noexcept {
     if (tx.mode == Mode::asked) tx.mode = Mode::servers;
   }
-  // The implicit transaction of a pipeline, or of a converted query, ends with its Sync.
+  // The implicit transaction of a pipeline, or of a converted query (Carrier::run_converted), ends
+  // with its Sync.
   void end_implicit() {
     if (!tx.in_block) tx = Transaction();
   }

@@ -48,7 +48,7 @@ struct Options {
     required
   } server_guard = ServerGuard::off;
   // A pooler in session mode is between the proxy and the server. A pooler that is not announced
-  // here is refused.
+  // here is refused, except on replication connections.
   bool server_pooler = false;
   // Lets clients that are not local use a server that requires no credential.
   bool trust_backend = false;

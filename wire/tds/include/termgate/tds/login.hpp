@@ -41,7 +41,7 @@ struct Login7 {
   // These are UTF-16.
   std::string_view host, user, application, server, library, language, database, attach_file;
   std::string_view password;         // scrambled, as received
-  std::string_view change_password;  // likewise
+  std::string_view change_password;  // scrambled, as received
   std::string_view sspi;
   std::vector<Feature> features;
 
