@@ -1,4 +1,4 @@
-// Sends a unit to the server with the messages that the decision (guard.hpp) requires around it,
+// Sends a unit (guard.hpp) to the server with the messages that the decision requires around it,
 // and records what the unit will change.
 #pragma once
 
@@ -39,8 +39,8 @@ class Carrier {
   // For a unit in an open transaction. True: the proxy added a message. A refused statement is
   // answered here, and the transaction has failed then.
   bool guard_block(const Effects& effects, const Claim& claim, Step step);
-  // Does what the decision says, in the open transaction, or refuses. What only one place can do
-  // (`frame`, `hold`, and the opening of a held pipeline) is its caller's.
+  // Does what the decision says, in the open transaction, or refuses. `frame`, `hold` and the
+  // opening of a held pipeline are left to the caller.
   bool carry_out(Act act, const Effects& effects, const Claim& claim);
   bool settle_mode();
   bool release_mark();

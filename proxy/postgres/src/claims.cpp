@@ -51,7 +51,8 @@ bool Claims::may_be_server_guarded() const noexcept {
 }
 
 // Under `allow` a session may write without a term until it declares one. So it is READ ONLY by
-// default only from then on (guard_from_here); if it has a rule, from its login on.
+// default only from then on (guard_from_here): from its login on, if it has a rule or its start-up
+// message declares.
 bool Claims::guards() const noexcept {
   if (server_guarded_ || seated_) return false;
   return admission_.enforce == Enforce::on && !replication_ &&
@@ -105,7 +106,7 @@ void Claims::check_passed(const ScopedTerm& pair, std::uint32_t declarations) {
 }
 
 // A refusal names the scope and term that the server compared, so the next write of the session can
-// be refused from memory.
+// be refused without a query to the server.
 void Claims::check_refused(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;
@@ -148,7 +149,7 @@ Claim Claims::claim_of(const statements::Declaration* named) const {
 }
 
 Standing Claims::standing_of(const Claim& claim, const Refusal& known) const {
-  // The order matters: a claim with a problem is refused for that, whatever memory says of fences.
+  // The order matters: a claim with a problem is refused for that, whatever fences are remembered.
   if (!claim.problem.empty()) return Standing::problem;
   if (known) return known.code == "TG001" ? Standing::stale : Standing::untrusted;
   if (claim.certain) return Standing::current;

@@ -19,8 +19,8 @@ namespace termgate::pg_session {
 
 using conversation::ScopedTerm;
 
-// The scope and term that a unit is checked with, as far as the proxy knows them. Empty: only the
-// server's session knows.
+// The scope and term that a unit (guard.hpp) is checked with, as far as the proxy knows them.
+// Empty: nothing is declared, or only the server's session knows what is.
 struct Claim {
   ScopedTerm pair;
   // What the proxy passes to the check: the pair of the statement's own comment, or of a final
@@ -59,8 +59,8 @@ class Claims {
   void server_declares(std::string_view scope, std::string_view term);
 
   // --- a session that the server guards (termgate_guard) ---
-  // Whether it can be: its declarations are in the server's own settings, and a write without a
-  // term must be refused.
+  // Whether the guard in the server suffices: the session's claim can only be in the server's own
+  // settings, and a write without a term must be refused.
   bool may_be_server_guarded() const noexcept;
   // From here on the server refuses every write without a passed check, so the session is not READ
   // ONLY by default.
@@ -104,7 +104,7 @@ class Claims {
   bool guard_from_here();
 
   // --- when messages are sent ---
-  // Called when no transaction is open.
+  // Queries the rule for its pair. Called when no transaction is open.
   void transaction_begins();
   void learn(const Learned& learned);
   // A message that may declare is sent: until a check has passed, only the server knows which claim

@@ -36,7 +36,7 @@ std::string naming_the_limit(const pgwire::Malformed& problem) {
 }  // namespace
 
 // The common case copies nothing: while nothing waits, the messages are read from the caller's
-// buffer, and only an unread rest is kept.
+// buffer, and only what was not processed is kept.
 void Session::State::from_client(std::string_view bytes) {
   switch (line_.stage) {
     case Stage::greeting: return login_.greet(bytes);

@@ -413,7 +413,8 @@ bool holds_rule(std::string_view sql) noexcept {
 
 }  // namespace
 
-// Named twice, one of the two may be part of another name, which comes first.
+// False if the text names pg_catalog twice: one of the two may be part of another schema's name
+// that comes first.
 bool puts_own_names_first(std::string_view search_path) noexcept {
   constexpr std::string_view own = "pg_catalog";
   const auto find = [&](auto from) {
@@ -436,8 +437,8 @@ std::string_view without_blanks(std::string_view text) noexcept {
   return text;
 }
 
-// The rest of a SET after the word search_path. No name in it is spelled with escapes, and no
-// string is continued on another line.
+// Whether a SET puts pg_catalog first. `rest`: what follows the word search_path. False for names
+// spelled with escapes and for strings continued on another line, which are not read here.
 bool set_puts_own_names_first(std::string_view rest) noexcept {
   if (rest.find('\\') != std::string_view::npos || holds_word(rest, "u&")) return false;
   for (std::size_t quote = rest.find('\''); quote != std::string_view::npos;
@@ -454,8 +455,9 @@ bool set_puts_own_names_first(std::string_view rest) noexcept {
   return puts_own_names_first(rest);
 }
 
-// The rest of another statement after the word search_path: `', 'a, b', …` as in set_config(), or
-// `')` as in current_setting(). A value that is no plain literal may be any.
+// Whether a statement other than SET leaves pg_catalog first. `rest`: what follows the word
+// search_path: `', 'a, b', …` as in set_config(), or `')` as in current_setting(). A value that is
+// no plain literal may be any path.
 bool call_puts_own_names_first(std::string_view rest) noexcept {
   if (!rest.starts_with('\'')) return false;
   rest = without_blanks(rest.substr(1));
@@ -478,7 +480,7 @@ bool leaves_own_names_first(const Statement& statement, std::string_view sql) no
   const bool unread = statement.kind == Kind::unparsable;
   if (sets && statement.name != name) return true;
   if (!sets && !unread) {
-    // A set_config() of a computed name, or an UPDATE that pg_settings makes one of.
+    // A set_config() of a computed name, or an UPDATE of pg_settings, which amounts to one.
     const bool any_setting =
         statement.changes_lexing && statement.sets_read_only && statement.declares;
     if (any_setting || (statement.kind == Kind::write && holds_word(sql, "pg_settings")))
@@ -506,7 +508,7 @@ Learned learned_of(const statements::Classified& text, std::string_view sql) {
   learned.speaks_of_terms = text.speaks_of_terms || !text.declared.empty();
   for (const Statement& statement : text.statements) {
     if (statement.calls_unknown) learned.calls_unknown = true;
-    // What cannot be cut out is read with all that is around it.
+    // A statement whose length is not known is read together with the whole text.
     const bool cut_out = text.statements.size() > 1 && statement.length > 0;
     learned.own_names_first &= leaves_own_names_first(
         statement, cut_out ? sql.substr(statement.offset, statement.length) : sql);

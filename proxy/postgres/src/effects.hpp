@@ -18,7 +18,7 @@ namespace termgate::pg_session {
 
 using Text = std::shared_ptr<const statements::Classified>;
 
-// What a text tells about the session as a whole, besides what each of its statements does.
+// What a text means for the session as a whole, besides what each of its statements does.
 struct Learned {
   // It declares a scope or term, or may.
   bool speaks_of_terms = false;
@@ -29,7 +29,7 @@ struct Learned {
   // The text sets no search_path that puts other schemas before pg_catalog.
   bool own_names_first = true;
   std::vector<std::string> deallocates{};
-  // The role of SET ROLE. Empty: the session's user.
+  // The role of SET ROLE. Empty: the session's user. nullopt: the text sets no role.
   std::optional<std::string> role{};
 };
 Learned learned_of(const statements::Classified& text, std::string_view sql);
@@ -37,7 +37,7 @@ Learned learned_of(const statements::Classified& text, std::string_view sql);
 // Whether pg_catalog comes first in this search_path, or is not named in it.
 bool puts_own_names_first(std::string_view search_path) noexcept;
 
-// What a statement does or may do, besides its way. A debugger prints a set of them by name.
+// What a statement does or may do, besides Effects::Way: one bit for each.
 enum class Effect : std::uint32_t {
   none = 0,
   // Fixes the access mode of its transaction.
@@ -62,7 +62,7 @@ enum class Effect : std::uint32_t {
   declares = 1U << 9,
   // A query with set_config() of scope or term that is otherwise a read.
   only_declares = 1U << 10,
-  // It certainly does nothing else.
+  // As only_declares, and the query certainly does nothing but declare.
   exactly_declares = 1U << 11,
   // It was prepared by SQL: the client's code may have replaced the statement of that name.
   by_name = 1U << 12,
@@ -90,9 +90,9 @@ enum class Effect : std::uint32_t {
   // Settings that the proxy controls: the access mode of the session or of the transaction.
   sets_default_access = 1U << 24,
   sets_access = 1U << 25,
-  // Sets it to a value that the server certainly refuses.
+  // Sets one of these modes to a value that the server certainly refuses.
   access_refused = 1U << 26,
-  // Sets it to its default, as if the client had never set it.
+  // Sets one of these modes to its default, as if the client had never set it.
   access_to_default = 1U << 27,
   and_chain = 1U << 28,
 };

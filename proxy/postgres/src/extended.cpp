@@ -37,7 +37,8 @@ void PipelineRunner::on_parse(const Event& event) {
   const std::string_view sql = parse->sql;
   const bool passes = seating_.has_peeked(sql);
   const Text text = passes ? seating_.take_peeked() : judgement_.classified(sql);
-  // First: by this text a session that had declared nothing may become one that is held to a claim.
+  // Before group_begins(), which depends on it: by this text a session that had declared nothing
+  // may become one that is held to a claim.
   judgement_.learn(*text, sql);
   group_begins(judgement_.declares(*text));
   if (is_reserved(parse->statement)) return refusals_.refuse_reserved();
@@ -134,7 +135,7 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   } else if (code && judgement_.may_write()) {
     guard_group(effects, known, Step::parses, true);
   } else if (code) {
-    // If the held messages are opened later, the opening is ahead of this one.
+    // If the transaction is opened later, the opening is inserted ahead of this Parse.
     if (claim.named) note_named(claim);
     const Standing standing = judgement_.standing_of(claim);
     pipeline_.called |= does_of(effects) == Does::calls && standing != Standing::current &&
@@ -196,7 +197,7 @@ void PipelineRunner::on_bind(const Event& event) {
   Known bound;
   if (known != nullptr) bound = *known;
   else bound.effects = effects_of_unknown();
-  // The server would now read the text differently from how it was judged.
+  // If the server would now read the text differently from how it was judged, it is unknown.
   if (bound.again && bound.read) {
     const Reading now{.strings = texts_.settings.standard_conforming_strings,
                       .encoding = texts_.reported.encoding,

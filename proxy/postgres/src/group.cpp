@@ -1,6 +1,6 @@
-// Groups: the extended messages up to a Sync, which are one implicit transaction. They are held
-// until it is known whether they write. Then the opening is inserted where that transaction begins,
-// and the rest goes straight through.
+// Groups: the extended messages up to a Sync, which outside of a block are one implicit
+// transaction. They are held until it is known whether they write. Then the opening (guard.hpp) is
+// inserted where that transaction begins, and the rest goes straight through.
 #include <algorithm>
 
 #include <termgate/pgwire/encode.hpp>
@@ -25,8 +25,8 @@ void PipelineRunner::group_begins(bool declares) {
   if (declares && seat_.held()) seating_.leave_seat();
   if (declares) claims_.hand_over(false);
   const bool through = model_.tx.failed || model_.tx.in_block;
-  // From here on the messages are parsed before they are sent. What was sent needs no opening: the
-  // server guards it.
+  // From here on the messages are judged before they are sent. What was sent needs no opening: the
+  // server's guard or the seat covers it.
   if (pipeline_.goes == Goes::handed_over && !claims_.handed_over())
     pipeline_.goes = through ? Goes::direct : Goes::held;
   if (pipeline_.begun()) return;
@@ -85,7 +85,7 @@ void PipelineRunner::guard_group(const Effects& effects, const Known& known, Ste
     case Act::refuse_claim:
     case Act::refuse_known:
     case Act::refuse_no_term:
-      // The server reports a statement or portal that it does not know.
+      // First the server reports a statement or portal that it does not know.
       if (unit.unread && !judgement_.may_write() &&
           (!claims_.may_write() || standing > Standing::current))
         held_.send_first();

@@ -33,7 +33,7 @@ constexpr bool is_write(const Unit& unit) noexcept {
   return unit.does == Does::writes || unit.does == Does::prepares || unit.does == Does::own_call;
 }
 
-// The unit as its Parse or Bind, which only runs code ahead of it.
+// The Parse or Bind of the unit, which runs only code ahead of it: that code is `does`.
 Unit as_ahead(Unit unit, Does does) noexcept {
   unit.does = does;
   unit.hole = false;
@@ -47,21 +47,22 @@ bool enforces(const Unit& unit, const Policy& policy) noexcept {
          !(policy.standby && (policy.may_speak || !unit.hole || unit.does == Does::alone));
 }
 
-// A block or a frame is open, so more statements may follow. A pipeline is opened by what needs
-// it, not by its reads.
+// Whether more statements of the unit's transaction may follow: a block or a frame is open. In a
+// pipeline false for reads, savepoints and what runs apart: another unit opens it, if one needs to.
 bool is_open(const Unit& unit, const TransactionView& view) noexcept {
   if (view.place != Place::group) return view.place == Place::block;
   return unit.does != Does::reads && unit.does != Does::savepoint && !runs_apart(unit);
 }
 
-// The transaction is READ ONLY and must stay so. A held pipeline is opened where it begins.
+// The transaction is READ ONLY and must stay so. One that is held can still be opened at its
+// beginning.
 bool is_fixed(const TransactionView& view) noexcept {
   if (view.place != Place::group) return view.tx.snapshot || view.tx.locked;
   return view.pipeline.called || (!view.tx.writable && !view.pipeline.opening_possible);
 }
 
-// In a session that is not guarded yet every transaction can write, but none is open for what runs
-// by itself.
+// In a session that is not READ ONLY by default (`guards` is false) every transaction can write.
+// But what runs apart begins its own, so no check can have passed in that.
 bool is_writable(const Unit& unit, const TransactionView& view) noexcept {
   const bool by_itself =
       runs_apart(unit) && (view.place == Place::alone || view.place == Place::group);
@@ -81,16 +82,16 @@ bool covered(const Unit& unit, const TransactionView& view, Standing claim) noex
 // For a transaction that can write: what no passed check covers gets a check.
 Act in_writable(const Unit& unit, const TransactionView& view, Standing claim) noexcept {
   if (covered(unit, view, claim)) return Act::pass;
-  // The transaction was made writable for a declaration or a savepoint, and no claim could pass: it
-  // continues as one that reads.
   const bool looks_like_read =
       unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch;
   const bool passed = view.tx.passed_any();
-  // Where nothing was checked yet, a read needs no claim: if it writes after all, the server checks
-  // what the session declares.
+  // With the guard in the server a read needs no claim while nothing was checked: if it writes
+  // after all, the guard checks what the session declares.
   const bool undeclared = claim == Standing::none || claim == Standing::uncertain;
   if (view.server_guards && looks_like_read && !unit.named && undeclared && !passed)
     return Act::pass;
+  // The transaction was made writable for a declaration or a savepoint, and no claim could pass: it
+  // continues as one that reads.
   if (looks_like_read && !unit.named && (claim == Standing::none || is_refused(claim)) && !passed &&
       !view.tx.acted)
     return Act::lock;
@@ -99,7 +100,7 @@ Act in_writable(const Unit& unit, const TransactionView& view, Standing claim) n
   if (unit.named)
     return !others_first ? Act::check : view.named_passed ? Act::recheck : Act::check_both;
   // The session may have declared something else since its check passed, or withdrawn its claim.
-  // What is certainly a read needs none then, so it is only rechecked.
+  // What is certainly a read needs no claim then, so the session is only rechecked.
   if (view.tx.session_passed) return unit.does >= Does::calls ? Act::check : Act::recheck;
   // A check of arguments or of a comment counts for a session that declares nothing; only the
   // server knows whether it does.
@@ -120,7 +121,7 @@ Act in_read_only(const Unit& unit, const TransactionView& view, Standing claim) 
   return may_pass(claim) ? Act::check : Act::refuse_no_term;
 }
 
-// `writable`: it can write, or could until it was made READ ONLY inside a savepoint.
+// `writable`: the transaction can write, or could until it was made READ ONLY inside a savepoint.
 Act for_commit(const TransactionView& view, bool writable) noexcept {
   if (view.tx.failed || !writable || !(view.tx.acted || view.tx.left_over)) return Act::pass;
   const bool passed = view.tx.passed_any();
@@ -211,8 +212,8 @@ Act in_text(const Unit& unit, const TransactionView& view, Standing claim,
   return act == Act::frame ? Act::refuse_no_term : act;
 }
 
-// Earlier reads may have run code that declares a claim and, once the transaction is opened where
-// it begins, writes. So that claim is checked before another one replaces it. If that is
+// Earlier reads may have run code that declares a claim and, once the transaction is opened at its
+// beginning, writes. So that claim is checked before another one replaces it. If that is
 // impossible, the transaction stays READ ONLY to its end.
 Act redeclares_after_reads(const TransactionView& view, Standing claim) noexcept {
   const PipelineView& pipeline = view.pipeline;
@@ -221,9 +222,9 @@ Act redeclares_after_reads(const TransactionView& view, Standing claim) noexcept
   return possible ? Act::open_then_recheck : Act::stay_read_only;
 }
 
-// The transaction of a pipeline would be opened where it begins. Its earlier reads could then write
-// too, so none of them may call functions of unknown effect, and each of their claims must be able
-// to pass.
+// The transaction of a pipeline would be opened at its beginning. Its earlier reads could then
+// write too, so none of them may call functions of unknown effect, and each of their claims must be
+// able to pass.
 Act opened_where_it_begins(Act act, const Unit& unit, const TransactionView& view,
                            const Policy& policy) noexcept {
   const PipelineView& pipeline = view.pipeline;
@@ -231,8 +232,8 @@ Act opened_where_it_begins(Act act, const Unit& unit, const TransactionView& vie
   if (pipeline.called && act == Act::open) return Act::refuse_after_call;
   if (!pipeline.opening_possible) return Act::refuse_after_read;
   if (unit.unread && !policy.may_speak && !policy.allows) return Act::refuse_unread;
-  // `lock` comes only from a session that is not guarded, where nothing is READ ONLY. The
-  // transaction goes on without a check, and gets one before its COMMIT.
+  // `lock` comes only from a session that is not READ ONLY by default. The transaction goes on
+  // without a check, and gets one before its COMMIT.
   if (act != Act::open) return Act::open_unchecked;
   return view.tx.redeclared && pipeline.executed_here ? Act::open_then_check : Act::open;
 }
@@ -241,9 +242,10 @@ Act in_group(const Unit& unit, const TransactionView& view, Standing claim,
              const Policy& policy) noexcept {
   const PipelineView& pipeline = view.pipeline;
   const bool runs = unit.step == Step::runs;
-  // The lock is taken ahead of everything held, and READ ONLY is lifted with it, even for what an
-  // already ended transaction has read. Up to version 17 CALL and DO could commit our check's lock
-  // away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
+  // What runs apart needs the check's lock at session level, which would be taken ahead of
+  // everything held, and READ ONLY is lifted with it, even for what an already ended transaction
+  // has read. Up to version 17 CALL and DO could commit our check's lock away in the middle of a
+  // pipeline, and READ ONLY does not stop VACUUM.
   const bool follows =
       view.tx.writable || pipeline.touched_server || pipeline.executed || pipeline.planned;
   if (runs && runs_apart(unit) && follows && !view.reads_only)
@@ -301,7 +303,7 @@ Act sound(const Unit& unit, const TransactionView& view, Standing claim,
   return act;
 }
 
-// The same, with the fault that a build for tests has planted.
+// The decision, with the fault that a build for tests has planted.
 template <class Decide>
 Act perhaps_planted(const Unit& unit, const TransactionView& view, Standing claim,
                     Decide judge) noexcept {

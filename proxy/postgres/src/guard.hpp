@@ -1,17 +1,22 @@
 // The proxy's one decision: may this unit run, and with which check? Pure: values in, a value out;
-// no I/O, no clock, no memory. A unit goes through three files:
+// no I/O, no clock, no memory.
+//
+// A unit is what the proxy decides about at once: one statement of a simple query, one Parse, Bind
+// or Execute, or one fast-path call. To open a transaction is to make it writable, which the proxy
+// otherwise keeps READ ONLY; the opening is the messages that do so, with the check. A frame is a
+// BEGIN and a COMMIT of the proxy's around a text of the client's. A unit goes through three files:
 //
 //   effects.cpp    what it is: unit_of() makes a Unit of its effects and the step that the server
 //                  gets it with
-//   guard.cpp      what may happen to it: an Act, whatever the place in which it runs
+//   guard.cpp      what must happen to it: decide() returns an Act, wherever the unit runs
 //   carrier.cpp    what is sent for it in an open transaction: carry_out()
 //
 // The callers (simple.cpp, script.cpp, group.cpp, carrier.cpp) pass on what they know, and do what
 // the Act says. What holds whatever the client sends:
 //
-//   - A transaction that ran anything of the client's while it could write commits only if the last
-//     claim in force has passed its check in that transaction (F1, F2). before_commit() returns what
-//     is missing.
+//   - A transaction that ran anything of the client's (`acted`) while it could write commits only if
+//     the last claim in force has passed its check in that transaction (F1, F2). before_commit()
+//     returns what is missing; where termgate_guard covers the session, the server sees to that.
 //   - What is not certainly a read runs after a check, or READ ONLY (F6).
 //   - A call of layer 1's own functions does not replace the check of any other statement.
 //
@@ -36,7 +41,7 @@ enum class Does : std::uint8_t {
   commit,
   // FETCH, MOVE: runs the code of an open cursor.
   fetch,
-  // Only set_config() of termgate.scope or termgate.term with plain values.
+  // A query with set_config() of termgate.scope or termgate.term that is otherwise a read.
   declares,
   // Certainly a read, as far as a text can show it.
   reads,
@@ -54,8 +59,8 @@ enum class Does : std::uint8_t {
 };
 inline constexpr int does_count = static_cast<int>(Does::alone) + 1;
 
-// The step at which the server gets the unit: with a Parse, with a Bind, with an Execute or a
-// simple query.
+// The message that brings the unit to the server: a Parse; a Bind; an Execute, a simple query or a
+// fast-path call.
 enum class Step : std::uint8_t { parses, plans, runs };
 
 struct Unit {
@@ -71,19 +76,20 @@ struct Unit {
   bool snapshot = true;
   // READ ONLY would not stop it.
   bool hole = false;
-  // A comment in its own text names scope and term.
+  // A comment names its scope or term.
   bool named = false;
   // SET, set_config() and the like of scope or term: the earlier declaration is no longer in force.
   bool redeclares = false;
   // DISCARD ALL.
   bool discards = false;
-  // Its text, or what its name stands for, is not known.
+  // Its text cannot be read, or the statement of its name is not known.
   bool unread = false;
   // It would release the lock that it runs under.
   bool unlocks = false;
-  // It is one call of layer 1, which a final rule of the operator turns into a write like others.
+  // It is one call of layer 1's functions. If the operator's rule is final, that is a write like
+  // others.
   bool own = false;
-  // That call writes, and memory shows an untrusted fence (TG004).
+  // That call writes, and the fence of some scope is untrusted (TG004).
   bool untrusted = false;
 
   Does now() const noexcept { return step == Step::runs ? does : ahead; }
@@ -97,11 +103,11 @@ enum class Standing : std::uint8_t {
   uncertain,
   // Known, and no remembered fence contradicts it.
   current,
-  // Known, and lower than the fence.
+  // Known, and lower than a remembered fence.
   stale,
   // The database may have lost the fence of its scope (TG004).
   untrusted,
-  // Malformed, or the rule of this connection has no term now.
+  // Malformed, or the rule of this connection has no term now, or another one than at first.
   problem,
 };
 inline constexpr int standing_count = static_cast<int>(Standing::problem) + 1;
@@ -117,10 +123,10 @@ enum class Place : std::uint8_t {
 
 // Where the messages of a pipeline go.
 enum class Goes : std::uint8_t {
-  nowhere,      // none is open
+  nowhere,      // no pipeline is open
   held,         // until it is known whether they write
   direct,       // to the server
-  handed_over,  // to the server unread: it guards the session, or the session has a seat
+  handed_over,  // to the server unchanged: it guards the session, or the session has a seat
   refused,      // dropped up to the Sync
 };
 
@@ -136,15 +142,15 @@ struct PipelineView {
   bool executed = false;
   // Something was parsed or bound that may run code in that step.
   bool planned = false;
-  // Something was executed since the last transaction in it ended.
+  // --- since the last transaction in the pipeline ended, if any has ---
   bool executed_here = false;
-  // Since then something was parsed or bound that fixes the access mode.
+  // Something was parsed or bound that fixes the access mode.
   bool snapshot_here = false;
-  // Since then something came that may run code: anything but SET and plain declarations.
+  // Something came that may run code: anything but SET and plain declarations.
   bool acted_here = false;
-  // Since then something that is not certainly a read came while it was READ ONLY.
+  // Something that is not certainly a read came while the transaction was READ ONLY.
   bool called = false;
-  // The transaction can still be opened where it begins.
+  // The transaction can still be opened at its beginning, in front of what is held.
   bool opening_possible = true;
 
   bool begun() const noexcept { return goes != Goes::nowhere; }
@@ -163,13 +169,14 @@ struct TransactionFacts {
   // The check of what the session declares, or of its rule, has passed, or is on its way ahead of
   // whatever follows.
   bool session_passed = false;
-  // The same for the claim of a comment, or for the arguments of check_term().
+  // As session_passed, for the claim of a comment or the arguments of check_term().
   bool other_passed = false;
   // Something that ran since the last check may have changed the declaration.
   bool redeclared = false;
-  // Something ran in it that needs a check: anything but declarations and calls of layer 1.
+  // Something ran in it that a check must cover: anything but SET, transaction control, plain
+  // declarations, and calls of layer 1.
   bool acted = false;
-  // The same, since the last check of what the session declares.
+  // As `acted`, since the last check of what the session declares.
   bool acted_since = false;
   // Something that acted may have declared since the last check: what it wrote after that is under
   // the new claim.
@@ -198,13 +205,14 @@ struct TransactionView {
   bool server_guards = false;
   // The check has passed for the claim that this unit names.
   bool named_passed = false;
-  // Nothing but one Parse or Bind may have declared, and its own statement may follow at once.
+  // Since the last check nothing but one Parse or Bind may have declared, and its own Bind or
+  // Execute may follow at once.
   bool redeclared_ahead = false;
   // --- for a pipeline ---
   PipelineView pipeline{};
   // Messages are held ahead of the unit, and it can be held too.
   bool can_wait = false;
-  // The worst claim that a comment in the pipeline names.
+  // The worst standing of a claim that a comment in the pipeline names.
   Standing members = Standing::none;
 
   bool may_write() const noexcept { return (tx.writable && !tx.locked) || !guards; }
@@ -221,7 +229,7 @@ struct Policy {
 };
 
 enum class Act : std::uint8_t {
-  // Send the unit unchanged.
+  // Send the unit with no message of ours around it.
   pass,
   // Make the transaction writable without a check yet: only what is harmless by itself, or checks
   // itself, may come next.
@@ -257,11 +265,11 @@ enum class Act : std::uint8_t {
   stay_read_only,
   // --- refusals; refusals.cpp has their words ---
   refuse_claim,             // the claim itself is wrong
-  refuse_known,             // TG001 or TG004, from memory
-  refuse_member,            // the same, for the claim of an earlier statement of the pipeline
+  refuse_known,             // TG001 or TG004, by the remembered fences
+  refuse_member,            // as those two, for the claim of an earlier statement of the pipeline
   refuse_own,               // a call of layer 1 that writes what is untrusted
   refuse_no_term,           // READ ONLY would not stop the unit, and there is no claim
-  refuse_own_word,          // the same, in a pipeline that the client wants READ ONLY
+  refuse_own_word,          // READ ONLY would not stop it in a pipeline that the client wants so
   refuse_unread,            // the proxy cannot read it, and there is no claim
   refuse_unread_read_only,  // the proxy cannot read it, and the client wants READ ONLY
   refuse_call,              // the fast path would write outside of a block
@@ -286,7 +294,8 @@ constexpr bool refuses_claim(Act act) noexcept {
 Act decide(const Unit& unit, const TransactionView& view, Standing claim,
            const Policy& policy) noexcept;
 
-// What is refused, or waits, before the transaction around it is touched: `pass` for all others.
+// Refuses a unit, or lets it wait, before the transaction around it is touched. `pass`: decide()
+// comes next.
 Act at_sight(const Unit& unit, const TransactionView& view, Standing claim,
              const Policy& policy) noexcept;
 

@@ -1,7 +1,7 @@
 // Faults that earlier versions of the decision had, and similar ones.
 // tests/unit/proxy/postgres/guard.cpp detects each of them without a server. A build with
-// TERMGATE_PLANT has the fault that TERMGATE_PLANTED names, and tests/live/storm/planted_test.py
-// detects it on a live server.
+// TERMGATE_PLANT has one of planted_faults (termgate/detail/plant.hpp), which
+// tests/live/storm/planted_test.py detects on a live server.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ enum class Fault {
   count
 };
 
-// By their names in termgate/detail/plant.hpp.
+// The faults that a build can have, by their names in termgate/detail/plant.hpp.
 inline constexpr std::array<std::pair<std::string_view, Fault>, 8> planted_faults{{
     {"decision_own_call", Fault::own_call_spares_neighbours},
     {"decision_unheard", Fault::declaration_not_heard},

@@ -31,7 +31,7 @@ Text Judgement::classified(std::string_view sql) const {
   if (texts_.outstanding.unknown) settings.ascii_safe_encoding = false;
   const Text text = line_.host.statements().classify(sql, settings);
   if (!settings.own_names_first || text->statements.size() < 2) return text;
-  // A statement of it may change what the names in the next ones mean.
+  // A statement of the text may change what names in the next ones mean.
   settings.own_names_first = learned_of(*text, sql).own_names_first;
   return settings.own_names_first ? text : line_.host.statements().classify(sql, settings);
 }
@@ -113,8 +113,8 @@ bool Judgement::names_ours(const statements::Classified& text) noexcept {
 
 // --- reads that were found to write ---
 
-// Hashes the text without its numbers and strings: the same statement with other values is the same
-// statement.
+// Hashes the text without its numbers and strings, so that a statement has the same hash whatever
+// its values.
 std::size_t Judgement::hash_of(std::string_view sql) noexcept {
   // FNV-1a, 64 bits. A collision makes a harmless read count as one that writes.
   std::size_t hash = 14695981039346656037u;
@@ -140,8 +140,8 @@ std::size_t Judgement::hash_of(std::string_view sql) noexcept {
 
 void Judgement::learn_from_refusals(Effects& effects, std::size_t hash) const {
   if (effects.way != Way::read || hash == 0) return;
-  // A hash from another session may stand for another text here, because of the search_path. So the
-  // text stays a read unless there is a claim to check.
+  // In another session the same text may have run other functions, because of its search_path. So
+  // what that session has learned adds a check where there is a claim, and otherwise nothing.
   if (std::find(writers_.begin(), writers_.end(), hash) != writers_.end()) effects.way = Way::write;
   else if (line_.host.known_to_write(hash))
     effects.set(Effect::calls_functions | Effect::calls_unknown | Effect::changes_declaration);
@@ -175,7 +175,8 @@ Claim Judgement::claim_of(const statements::Declaration* named) const {
   return claim;
 }
 
-// The claim of the unit's own comment, or of the PREPARE or Parse that made the statement it runs.
+// The claim by the unit's own comment or, if it runs a prepared statement, by a comment of the
+// PREPARE or Parse that made it; without such a comment, the session's.
 Claim Judgement::claim_for(const statements::Declaration& own, const Effects& effects,
                            std::string_view executes) const {
   if (own.empty() && effects.has(Effect::runs_prepared)) {
@@ -240,8 +241,8 @@ void Judgement::saw_fence(std::string_view scope, std::int64_t fence) {
   if (is_known_by(scope)) line_.host.saw_fence(scope, fence);
 }
 
-// Refuses a stale writer here, without a round trip. If the memory knows no fence, or one lower
-// than the database's, the check in the database decides (F2).
+// Refuses a stale writer here, without a round trip. If no fence is remembered, or one lower than
+// the database's, the check in the database decides (F2).
 Refusal Judgement::refusal_from_memory(const Claim& claim) const {
   if (Refusal untrusted = untrusted_refusal(claim); untrusted || !claim.certain) return untrusted;
   const std::int64_t fence = fence_of(claim.pair.scope);
@@ -258,8 +259,8 @@ Refusal Judgement::refusal_of_own(const Effects& effects) const {
   return untrusted_refusal(Claim());
 }
 
-// The leader that prepared it may have lost its term in what the database has forgotten (F3). So
-// this holds with the policy `allow` too.
+// For COMMIT PREPARED: the leader that prepared the transaction may have lost its term since, and a
+// restored database may have forgotten that (F3). So the policy `allow` makes no difference.
 Refusal Judgement::refusal_of_prepared(const Effects& effects) const {
   if (effects.kind != statements::Kind::commit_prepared ||
       claims_.admission().enforce != Enforce::on)

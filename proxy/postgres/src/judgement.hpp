@@ -1,5 +1,5 @@
-// What a unit of the client's is, before any of it is sent: what its text says, which scope and
-// term it is checked with, and what memory says of that claim.
+// Judges a unit (guard.hpp) of the client's before any of it is sent: what its text does, which
+// scope and term it is checked with, and whether the remembered fences already refuse that claim.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,10 @@
 
 namespace termgate::pg_session {
 
-// Owner: the session's State; its thread. Sends nothing. learn() applies what a text changes for
-// the session (claims, role, settings, prepared names); remember_writer() and unit_is() remember
-// texts; saw_fence(), observe() and remember_writer() report to the host. The rest only reads.
+// Owner: the session's State; its thread. Sends nothing. learn() and own_names_hidden() apply what
+// a text changes for the session (claims, role, settings, prepared names); remember_writer() and
+// unit_is() remember texts; saw_fence(), observe() and remember_writer() report to the host. The
+// rest only reads.
 class Judgement {
  public:
   Judgement(Line& line, Claims& claims, TransactionModel& model, Texts& texts, ServerFacts& facts,
@@ -33,7 +34,8 @@ class Judgement {
   Text classified(std::string_view sql) const;
   void learn(const statements::Classified& text, std::string_view sql);
   void own_names_hidden();
-  // EXECUTE has the effects of the statement that it runs.
+  // The effects, completed with what the session knows: EXECUTE has those of the statement that it
+  // runs.
   Effects resolved(Effects effects, std::string_view executes) const;
   // One of its statements uses a name that is reserved for the proxy, so it could replace the
   // proxy's check.
@@ -65,7 +67,7 @@ class Judgement {
   // As far as the proxy knows, the server's transaction is not READ ONLY.
   bool may_write() const noexcept;
 
-  // --- refusals from memory ---
+  // --- refusals by the remembered fences, without a query to the database ---
   Refusal refusal_from_memory(const Claim& claim) const;
   // For a call of layer 1, which takes its scope and term as arguments.
   Refusal refusal_of_own(const Effects& effects) const;

@@ -33,9 +33,8 @@ Line::Line(const Options& its_options, Peer its_peer, SessionHost& its_host, Ins
       client_reader(its_options.client_rules),
       server_reader(server_rules()) {}
 
-// A FATAL error to the client, as a server sends it before it closes, and Terminate to the server.
-// After the first call further ones do nothing, so the first reason is the one that the client
-// sees.
+// Sends FATAL to the client, as a server does before it closes, and Terminate to the server. After
+// the first call further ones do nothing, so the first reason is the one that the client sees.
 void Line::end(std::string_view sqlstate, std::string_view message) {
   if (over()) return;
   // In the middle of a message to the client no error can be sent any more.
@@ -44,7 +43,8 @@ void Line::end(std::string_view sqlstate, std::string_view message) {
   close_all();
 }
 
-// Discards what the client has sent and nobody has read yet. What is in the outboxes is still sent.
+// Ends the session: discards what the client has sent and nobody has read yet, and requests that
+// both connections be closed. What is in the outboxes is still sent.
 void Line::close_all() {
   if (over()) return;
   // In the middle of a client's message a Terminate would be read as part of its body.

@@ -75,7 +75,7 @@ struct Line {
   std::optional<Deferred> deferred;
   // Part of a message of the client's is on its way to the server.
   bool client_mid_frame = false;
-  // Every request is answered, but settle() must wait for the rest of that message.
+  // Every request is answered, but settle() must wait for the rest of the client's message.
   bool settle_after_frame = false;
   // The server waits for CopyData.
   bool in_copy_in = false;

@@ -88,8 +88,8 @@ void Login::greet(std::string_view bytes) {
         }
         return line_.end(event.problem.sqlstate, event.problem.reason());
       case Startup::direct_tls:
-        // Where TLS is served, the caller has handled this already; PostgreSQL without TLS does not
-        // answer it either.
+        // Where TLS is served, the caller has handled this already. PostgreSQL without TLS gives no
+        // answer to it.
         line_.host.happened({.kind = Incident::Kind::malformed,
                              .message = "a TLS handshake where none is allowed"});
         return line_.close_all();
@@ -438,10 +438,10 @@ void Login::not_guarded() {
 }
 
 // Selects "on" if the server guards this session, "off" if it could, NULL if no guard is loaded
-// that uses our layer 1. Only a setting that a library has registered is in pg_settings with that
-// context, so a client cannot fake it, and every role may look. The guard refuses every write of a
-// session that may act as the owner of layer 1, so with `when_there` the proxy guards such a
-// session itself.
+// that uses our layer 1. Only a setting that a library has registered is in pg_settings with the
+// context `internal`, so a client cannot fake it, and every role may look. The guard refuses every
+// write of a session that may act as the owner of layer 1, so with `when_there` the proxy guards
+// such a session itself.
 std::string Login::guard_of_session() const {
   std::string sql =
       "(SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) "
@@ -468,8 +468,14 @@ std::string Login::check_may_be_called() const {
          text::postgresql_string(line_.options.schema) + " LIMIT 1)";
 }
 
-// A pooler answers the login itself, with a PID of its own. A pooler that gives each transaction to
-// another server session would pass a declaration, and our READ ONLY, on to other clients.
+// The columns: 0 the PID; 1, 2 the scope and term that the session declares; 3 whether users'
+// tables have rewrite rules (CREATE RULE); 4 search_path; 5 whether the server is a standby; 6
+// default_transaction_read_only, 7 what RESET makes of it; 8, where needed, guard_of_session() or
+// check_may_be_called().
+//
+// The PID shows a pooler, which answers the login itself, with a PID of its own. A pooler that
+// gives each transaction to another server session would pass a declaration, and our READ ONLY, on
+// to other clients.
 std::string Login::question() const {
   std::string sql =
       "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
@@ -478,8 +484,8 @@ std::string Login::question() const {
       "'1' AND r.ev_class "
       "OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', "
       "true)";
-  // Whether the session may write, and whether a login trigger has changed that: the value that
-  // RESET restores is the server's own.
+  // Whether the session may write, and whether a login trigger has changed that: the value after a
+  // RESET is the server's own.
   sql +=
       ", pg_catalog.pg_is_in_recovery(), "
       "pg_catalog.current_setting('default_transaction_read_only'), "
@@ -490,8 +496,8 @@ std::string Login::question() const {
   return sql;
 }
 
-// Reads the answer to question(): what the session declares from the start, including by ALTER ROLE
-// and ALTER DATABASE; whether rules may return rows of their own; and what the session may do.
+// Reads the columns of question(), except the PID. What the session declares from the start
+// includes ALTER ROLE and ALTER DATABASE.
 void Login::served_by(std::string_view row) {
   std::string_view scope, term, rules;
   if (!column(row, 1, scope)) return;

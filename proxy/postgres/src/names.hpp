@@ -9,7 +9,8 @@
 
 namespace termgate::pg_session {
 
-// Prepared statements of a client beyond this number count as unknown, hence as writes.
+// A client's prepared statements beyond this number count as unknown, hence as writes; so do its
+// portals.
 constexpr std::size_t names_max = 20'000;
 
 // Objects of users have this OID or a higher one (FirstNormalObjectId).
@@ -18,7 +19,7 @@ constexpr std::uint32_t first_user_oid = 16'384;
 // How much of a unit's text is kept for the log, which shows its first words.
 constexpr std::size_t unit_text_bytes = 80;
 
-// The server truncates names to this length (NAMEDATALEN).
+// The server truncates names to this length (NAMEDATALEN - 1).
 inline std::string_view cut(std::string_view name) noexcept { return name.substr(0, 63); }
 
 inline bool has_high_byte(std::string_view text) noexcept {
@@ -33,7 +34,8 @@ inline bool may_be_another(std::string_view name) noexcept { return has_high_byt
 
 inline bool is_reserved(std::string_view name) noexcept { return name.starts_with("_termgate"); }
 
-// admin_shutdown. A connection pool takes it for a server that shuts down, and connects again.
+// SQLSTATE admin_shutdown. A connection pool takes it for a server that shuts down, and connects
+// again.
 inline constexpr std::string_view stale_ends = "57P01";
 
 }  // namespace termgate::pg_session

@@ -356,9 +356,9 @@ void OwnStatements::raise_in_advance(const Claim& claim) {
   add_sync(Purpose::in_advance);
 }
 
-// Makes the session READ ONLY by default: when it becomes guarded (at the login, or later under
-// `allow`), and after code or the client's RESET has changed the default. The client's next
-// statement waits for that.
+// Makes the session READ ONLY by default: at the login, later under `allow`
+// (Claims::guard_from_here), and after code or the client's RESET has changed the default. The
+// client's next statement waits for that.
 void OwnStatements::restore_default(bool looks) {
   model_.by_default.broken = false;
   if (model_.tx.in_block) model_.tx.suspect = true;  // the restore is undone with the block

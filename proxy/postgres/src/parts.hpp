@@ -56,7 +56,8 @@ struct Texts {
 struct ServerFacts {
   // A standby takes no write until it is promoted, which may happen at any time.
   enum class Recovery : std::uint8_t { primary, standby } recovery = Recovery::primary;
-  // The database has rules: a rewritten statement may return rows of another one.
+  // The database has, or may have, rewrite rules of its users (CREATE RULE): a rewritten statement
+  // may return rows of another one.
   bool has_rules = false;
   // The role of the last SET ROLE. Empty: the session's user.
   std::string role;
@@ -108,7 +109,7 @@ struct Pipeline : PipelineView {
   bool sent = false;
   // A Bind of the client's was sent, so its unnamed portal may exist.
   bool bound = false;
-  // It may change the session's default, on a server that does not report that.
+  // It may change the session's default access mode, on a server that does not report that.
   bool suspect = false;
   Batch held;             // messages not sent yet
   Batch::Mark beginning;  // where in `held` the implicit transaction begins
@@ -186,7 +187,7 @@ struct Explained {
   std::int64_t fence = 0;  // 0: not known
 };
 
-// Arguments with which a check always fails, whatever the fence: no term is 0.
+// Arguments with which a check always fails, whatever the fence: a term is 1 or more.
 inline constexpr std::array<pgwire::Field, 4> no_claim{pgwire::Field("-"), pgwire::Field("0"),
                                                        pgwire::Field(), pgwire::Field()};
 

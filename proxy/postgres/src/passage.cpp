@@ -20,7 +20,7 @@ using Way = Effects::Way;
 namespace {
 
 constexpr std::size_t header_bytes = 5;
-constexpr std::size_t passed_bytes_max = 8u << 10;  // the longest client message that passes unread
+constexpr std::size_t passed_bytes_max = 8u << 10;  // the longest client message in a passage
 
 struct Message {
   char type = 0;

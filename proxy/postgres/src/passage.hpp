@@ -1,8 +1,8 @@
-// What passes unread while the session has a seat: a query, or a group up to its Sync, that has
-// arrived completely and does nothing that the session would have to remember. The text of a Query
-// or Parse is classified once. Of the other messages only headers, names and the row limit of an
-// Execute are parsed, of the replies only headers. Everything else takes the path of client.cpp and
-// server.cpp, under the same seat.
+// A passage: a query, or a group up to its Sync, that goes to the server in one piece while the
+// session has a seat. It has arrived completely and does nothing that the session would have to
+// remember. The text of a Query or Parse is classified once. Of the other messages only headers,
+// names and the row limit of an Execute are parsed, of the replies only headers. Everything else
+// takes the path of client.cpp and server.cpp, under the same seat.
 #pragma once
 
 #include <cstddef>

@@ -196,8 +196,8 @@ void Refusals::refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair
   refuse(refusal.code, refusal.message, refusal.hint);
 }
 
-// "TG001 stale term 3 for scope `billing`: the fence stands at 5", with quotation marks around the
-// scope.
+// Parses `TG001 stale term 3 for scope "billing": the fence stands at 5`. False: it is another
+// message.
 bool Refusals::stale_report(std::string_view message, ScopedTerm& pair,
                             std::int64_t& fence) noexcept {
   constexpr std::string_view begin = "TG001 stale term ", middle = " for scope \"",

@@ -1,4 +1,5 @@
-// How a unit of the client's is refused, here or by the server, and what the client sees of it.
+// How a unit (guard.hpp) of the client's is refused, here or by the server, and what the client
+// sees of it.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,7 @@ class Refusals {
   void refuse_unless_unknown(std::string_view sql, const statements::Statement& statement,
                              const Refusal& refusal, const ScopedTerm& pair);
   void refuse_reserved();
-  // What the decision refuses. What the client and the log see of it is in refusal_of().
+  // For an Act that refuses. refusal_of() has what the client sees.
   void refuse(Act act, const Effects& effects, const Claim& claim);
   Refusal refusal_of(Act act, const Effects& effects, const Claim& claim) const;
   void refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair);

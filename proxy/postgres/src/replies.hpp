@@ -69,7 +69,7 @@ constexpr std::size_t index_of(ProxyStatement which) noexcept {
 enum class Purpose : std::uint8_t {
   client,      // its replies go to the client
   silent,      // ours; nothing depends on its replies
-  who_serves,  // pg_backend_pid(), to be compared with BackendKeyData
+  who_serves,  // Login::question(): its PID is compared with that of BackendKeyData
   // Restores the session's access mode, without which nothing that follows is safe.
   put_back,
   lock,  // makes the whole transaction READ ONLY
@@ -80,7 +80,7 @@ enum class Purpose : std::uint8_t {
   writable,
   // SHOW default_transaction_read_only, while the value is the server's own.
   own,
-  // The same SHOW, after the client's code may have changed the value.
+  // SHOW default_transaction_read_only, after the client's code may have changed the value.
   current,
   recovery,  // pg_is_in_recovery()
   // check_claim_text() or check_again(). The row has term, fence and scope in one text, or scope,

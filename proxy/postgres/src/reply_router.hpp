@@ -39,7 +39,7 @@ inline constexpr std::array<RepliesOf, request_count> reply_table{{
 
 enum class Fit : std::uint8_t { no, more, last };
 
-// The same table, indexed by request and type byte, because every reply is looked up.
+// reply_table, indexed by request and type byte, because every reply is looked up.
 inline constexpr auto fits_by_type = [] {
   std::array<std::array<Fit, 128>, request_count> fits{};
   for (const RepliesOf& replies : reply_table) {
@@ -67,14 +67,14 @@ enum class Shown : std::uint8_t {
   forward,
   // It answers a message of ours, or a simple query would not have had it.
   hide,
-  // For a converted query: kept until its first other reply, because an error comes without a
-  // description.
+  // For a converted query (Carrier::run_converted): kept until its first other reply, because an
+  // error comes without a description.
   keep_description,
   // For a converted query: kept until the Sync has committed it.
   keep_complete,
   // For a text in a frame (our BEGIN and COMMIT around it): kept until the server replies to the
-  // text's next statement, or that one is sent by itself; the last one until the frame's COMMIT has
-  // succeeded.
+  // text's next statement, or until that statement is sent by itself; after the last statement,
+  // until the frame's COMMIT has succeeded.
   keep_framed,
 };
 
@@ -97,7 +97,7 @@ class ReplyRouter {
   // --- the beginning of a message, or the whole of it ---
   // For a reply that fits. The last one of a request removes the request from `pending`.
   void route(const pgwire::Event& reply);
-  // The same, but the client gets nothing.
+  // As route(), but the client gets nothing.
   void hide(const pgwire::Event& reply);
   // For a message that belongs to no request.
   void forward(const pgwire::Event& message);

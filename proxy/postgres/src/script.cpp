@@ -81,7 +81,7 @@ void ScriptRunner::next_piece() {
     Script& script = script_;
     const auto& all = script.text->statements;
     if (std::exchange(script.becomes_block, false) && !script.failed) {
-      // The statements before it belong to the client's block from here on.
+      // The statements before the client's BEGIN belong to its block from here on.
       script.frame = false;
       model_.begin_block();
     }
@@ -139,7 +139,7 @@ void ScriptRunner::next_piece() {
 // Runs a statement that must be sent by itself. True: it is done, and the next may follow.
 bool ScriptRunner::run_apart(const statements::Statement& statement, const Effects& effects) {
   if (script_.frame && statement.bare_begin) {
-    // As without the proxy, the statements before it belong to the client's block from here on.
+    // As without the proxy, the statements before this BEGIN belong to the client's block.
     script_.frame = false;
     model_.begin_block();
     line_.router.release_framed();

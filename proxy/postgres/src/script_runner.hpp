@@ -23,7 +23,8 @@
 
 namespace termgate::pg_session {
 
-// Owner: the session's State; its thread. Invariant: a frame exists only around a text that runs.
+// Owner: the session's State; its thread. Invariant: a frame (guard.hpp) exists only around a text
+// that runs.
 class ScriptRunner {
  public:
   ScriptRunner(Line& line, Claims& claims, TransactionModel& model, Texts& texts,

@@ -70,15 +70,16 @@ void Seating::look_at_seat() {
   own_.add_sync(Purpose::seat);
 }
 
-// Whether a statement may pass to the server unread, as far as its own text shows. What it runs
-// unseen (a trigger, a view, a function) neither declares nor raises: a database with code of its
-// own that mentions Termgate has no seats here (docs/decisions/0026).
+// Whether a statement may pass to the server under the seat, as far as its own text shows. What it
+// runs unseen (a trigger, a view, a function) neither declares nor raises: a database with code of
+// its own that mentions Termgate has no seats here (docs/decisions/0026).
 bool Seating::passes_seated(const Effects& effects) const noexcept {
   if (effects.has(Effect::calls_unknown) && seat_.runs_any_text()) return false;
   if (effects.way == Way::alone ||
       effects.has(Effect::declares | Effect::own_check | Effect::sets_default_access))
     return false;
-  // The access mode of this transaction alone: the server's own default is READ WRITE.
+  // These change at most the access mode of this transaction: the server's own default, READ WRITE,
+  // remains.
   if (effects.way == Way::control || effects.has(Effect::sets_access)) return true;
   if (effects.has(Effect::unsettles) ||
       (effects.has(Effect::changes_declaration) && !effects.has(Effect::calls_unknown)))
@@ -169,8 +170,9 @@ bool Seating::stands_before(const pgwire::Event& event) {
 
 // Called ahead of what is, or may be, a PREPARE TRANSACTION. Writes under the seat have taken no
 // lock, and a raise could not wait for the session of a prepared transaction. So the transaction
-// passes a check that takes the lock and looks for no seat. It must not keep the row of a seat
-// either. True: the proxy added a message.
+// passes a check that takes the lock and looks for no seat. A transaction that has given the seat
+// back (`stood`) would keep the row of the seat locked while it is prepared, and is refused. True:
+// the proxy added a message.
 bool Seating::lock_what_was_seated() {
   if (!seat_.held()) return false;
   if (model_.tx.stood) {
@@ -218,10 +220,9 @@ void Seating::unit_begins() {
 }
 
 // Hands the next transaction over where the session's seat covers it; or to a server that guards
-// the session, unless its term is known to be above or below the fence, or its own text has
-// declared one that the proxy does not know yet. Only the server knows what code has declared. If
-// it finds a term above the fence there, the proxy handles the session until its check has raised
-// the fence.
+// the session, unless its term may be above the fence, is below it, or was declared in the client's
+// own text and is not known yet. Only the server knows what code has declared. If it finds a term
+// above the fence there, the proxy handles the session until its check has raised the fence.
 void Seating::hand_over() {
   if (seat_.held()) {
     claims_.hand_over(seat_covers());

@@ -136,8 +136,8 @@ void ServerReplies::other_event(const Event& event) {
       break;
     case backend::copy_in_response:
       line_.in_copy_in = pump_ = line_.router.copy_in_begins();
-      // The message was sent before this reply. Waiting would never end, because nobody would end
-      // the copy.
+      // The client sent the deferred message before this reply. Its waiting would never end,
+      // because nobody would end the copy.
       if (line_.in_copy_in && line_.deferred && waiting_.breaks_a_copy(line_.deferred->type))
         return waiting_.end_in_copy(line_.deferred->type);
       // The copy has swallowed the Sync whose replies the message waits for, so they are not on
@@ -210,7 +210,7 @@ bool ServerReplies::row_shown(const Event& event) {
   return true;
 }
 
-// True: the client must not see it.
+// True: the client must not see this CommandComplete.
 bool ServerReplies::command_completed(const Event& event) {
   PendingReply& head = line_.server.replies.head();
   const std::string_view tag = event.body;
@@ -302,7 +302,7 @@ bool ServerReplies::ready_for_query(const Event& event) {
   if (head.role == Purpose::seat) seating_.seat_settled();
   if (status == TransactionStatus::idle) {
     // A raise counts for other sessions once it is committed: before that, a rollback could undo
-    // it, and the memory would refuse terms that are not stale.
+    // it, and this proxy would refuse terms that are not stale.
     for (const auto& [scope, fence] : fences_unsettled_) judgement_.saw_fence(scope, fence);
     fences_unsettled_.clear();
     line_.host.happened({.kind = Incident::Kind::transaction});

@@ -54,7 +54,7 @@ void Session::State::from_server(std::string_view bytes) {
           if (event.last && line_.router.shows() &&
               (event.type == backend::data_row || event.type == backend::copy_data) &&
               line_.stage == Stage::ready) {
-            // One shown row changes nothing for the next.
+            // The rows that follow a shown row are shown too.
             const std::string_view rows = line_.server_reader.run_of(event.type, bytes);
             line_.to_client.back() += rows;
             bytes.remove_prefix(rows.size());
@@ -103,8 +103,8 @@ void Session::State::idle_now() {
   end_if_stale();
 }
 
-// Ends a stale session between two transactions. Messages that the client has sent already are
-// answered first, with the refusal.
+// With OnStale::disconnect: ends a stale session between two transactions. Messages that the client
+// has sent already are answered first, with the refusal.
 void Session::State::end_if_stale() {
   if (line_.stage != Stage::ready || !claims_.ends_when_stale() || !line_.server.replies.empty() ||
       pipeline_.begun() || line_.deferred || !line_.client_in.empty() || model_.tx.in_block ||
@@ -300,8 +300,8 @@ void Session::resume(const ServerLost& event, Instant now) {
   state_->line_.now = now;
   if (state_->line_.stage == Stage::closing || state_->line_.stage == Stage::closed) return;
   if (state_->line_.stage <= Stage::server_tls) {
-    // 57P03 is the only refusal after which libpq tries the next of several hosts, where the proxy
-    // may reach its server. A TLS problem is permanent.
+    // 57P03 is the only refusal after which libpq tries the next of several hosts; another proxy
+    // there may reach the server. A TLS problem is permanent.
     const bool may_pass = state_->line_.stage < Stage::server_tls;
     state_->line_.end(may_pass ? "57P03" : "08006",
                       std::string("the server cannot be reached") +

@@ -32,8 +32,8 @@ bool is_large_object_function(std::uint32_t oid) noexcept {
 
 void ScriptRunner::on_query(std::string_view sql) {
   if (pipeline_.begun()) {
-    // Inside a block pgjdbc does this for its savepoints. Outside of one, after messages of ours,
-    // version 18 would lose the client's work.
+    // Inside a block pgjdbc sends a simple query before the Sync, for its savepoints. Outside of a
+    // block, after messages of ours, version 18 would lose the client's work.
     if (!model_.tx.in_block)
       return line_.end("0A000",
                        "Termgate takes no simple query before the Sync of an extended one, but in "
@@ -142,8 +142,8 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
   switch (act) {
     case Act::pass:
       if (unit.does == Does::begin && standing == Standing::current) own_.raise_in_advance(claim);
-      // The statement is a transaction of its own. In a session that is not guarded yet this is not
-      // READ ONLY: it may declare and write, so a check precedes its COMMIT.
+      // The statement is a transaction of its own. In a session that is not READ ONLY by default it
+      // may declare and write, so a check precedes its COMMIT.
       if (!claims_.guards() && effects.has(Effect::changes_declaration) &&
           (unit.does >= Does::calls || effects.has(Effect::by_name)) && !script_.running &&
           text.single)
@@ -160,7 +160,8 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
     return carrier_.run_plain_query(sql);
   const bool with_check = act != Act::open_unchecked && act != Act::pass;
   if (with_check) own_.raise_in_advance(claim);
-  // What a rule returns in addition would be lost if Parse and Execute replaced the simple query.
+  // What a rewrite rule (CREATE RULE) returns in addition would be lost if Parse and Execute
+  // replaced the simple query.
   const bool by_rule = facts_.has_rules && unit.does == Does::writes &&
                        effects.kind == Kind::write && !script_.running;
   // For a text with a parameter, Parse would expect a value, but a simple query must fail.
@@ -174,7 +175,7 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
 }
 
 // The fast path of libpq, for large objects or any function that a client names. Calls that only
-// read large objects may pass.
+// read large objects count as reads.
 void ScriptRunner::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
   if (!head) return line_.end("08P01", head.problem().reason());

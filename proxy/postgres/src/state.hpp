@@ -1,4 +1,4 @@
-// The inside of Session: one state machine, in a few classes that State wires together. parts.hpp
+// The inside of Session: one state machine, in several classes that State wires together. parts.hpp
 // has the structs that they share.
 //
 // Owner: one Session. Thread: the one that calls resume(); there is no lock. What sessions share is
@@ -8,8 +8,8 @@
 //   - the server owes no reply before the login has begun;
 //   - messages are held only while a pipeline is open, and the mark of its implicit transaction lies
 //     inside them;
-//   - a frame exists only around a text that runs, and messages wait for a session lock only while
-//     one is requested or held;
+//   - a frame (guard.hpp) exists only around a text that runs, and messages wait for a session lock
+//     only while one is requested or held;
 //   - the transaction model is consistent (transaction_model.hpp).
 // README.md describes the files.
 #pragma once

@@ -301,7 +301,7 @@ Mode TransactionModel::mode_now() const noexcept {
 
 void TransactionModel::default_is(bool on, bool lent) {
   const bool before = lent ? by_default.read_only(by_default.answered) : true;
-  // A RESET, which restores the server's own default.
+  // It was a RESET, which restores the server's own default.
   if (on == before || (!lent && on == by_default.own)) return;
   by_default.answered = by_default.believed = on ? Mode::read_only : Mode::read_write;
 }

@@ -24,7 +24,7 @@ namespace termgate::pg_session {
 enum class Mode : std::uint8_t {
   // The server's own value: from its files, ALTER DATABASE, ALTER ROLE or the start-up message.
   servers,
-  // The same, for a transaction to which the proxy has applied that value already (own_mode).
+  // As `servers`, for a transaction to which the proxy has applied that value already (own_mode).
   asked,
   read_only,   // as the client chose
   read_write,  // as the client chose
@@ -81,8 +81,8 @@ struct Transaction : TransactionFacts {
   }
 };
 
-// The session's default_transaction_read_only, as the client has set it. While the session guards
-// (Claims::guards()) the proxy keeps the server's value `on`, except while a statement runs alone.
+// The session's default_transaction_read_only, as the client has set it. While Claims::guards()
+// holds, the proxy keeps the server's value `on`, except while a statement runs alone.
 struct Default {
   // The value when everything sent has run.
   Mode believed = Mode::servers;
@@ -115,8 +115,8 @@ struct TransactionModel {
   bool mark_there = false;       // our savepoint exists
   bool locked_for_good = false;  // READ ONLY outside of all savepoints
   std::size_t ends_sent = 0;     // how many ends of transactions the server was sent
-  // A check in a block has failed. The text after it fails with 25P02, or a COMMIT that follows
-  // rolls back; the client need not see that.
+  // A message of ours in a block has failed, and the client has got that error. The client's text
+  // after it fails with 25P02, or its COMMIT rolls back; the client need not see that too.
   bool opening_refused = false;
   // The transaction before each end that is on its way. If the server skips the end, that
   // transaction is still open.
@@ -133,7 +133,7 @@ struct TransactionModel {
   // written under it. Parse, Bind and Execute of one statement with nothing in between are one
   // unit.
   void ran_ahead(Step step, std::string_view name, const Effects& effects, bool named);
-  // The Bind of that statement, or the Execute of that portal, follows.
+  // After ran_ahead(): the Bind of this statement, or the Execute of this portal, is sent.
   void follows(Step step, std::string_view name);
   // For a BEGIN of the client's or of ours, and where our block becomes the client's.
   void begin_block();
@@ -141,7 +141,8 @@ struct TransactionModel {
   void savepoint_over() noexcept {
     if (tx.mode == Mode::asked) tx.mode = Mode::servers;
   }
-  // The implicit transaction of a pipeline, or of a converted query, ends with its Sync.
+  // The implicit transaction of a pipeline, or of a converted query (Carrier::run_converted), ends
+  // with its Sync.
   void end_implicit() {
     if (!tx.in_block) tx = Transaction();
   }
@@ -155,8 +156,9 @@ struct TransactionModel {
   // it. `text_failed`: nothing more follows.
   void on_ready(pgwire::TransactionStatus now, bool in_text, bool text_failed);
   void on_text_done(bool failed);
-  // For a message of ours that makes the transaction READ ONLY, or preserves the way to do so.
-  // `locks`: it makes a whole transaction READ ONLY, the one that this many ends precede.
+  // The server has run a message of ours that makes the transaction READ ONLY, or the savepoint
+  // that lets us do so later. `locks`: set if it makes a whole transaction READ ONLY, namely the
+  // one before which this many ends of transactions had been sent (ends_sent).
   void on_mode_done(std::string_view tag, std::optional<std::size_t> locks);
   // The value of default_transaction_read_only after the client's code, which may have set it.
   // `lent`: while that code ran, the proxy did not keep the value `on`.

@@ -18,8 +18,8 @@ bool Waiting::blocked() const noexcept {
   return line_.deferred.has_value() || blocked_but_for_deferred();
 }
 
-// Units are judged against the predicted transaction. A simple query waits for every reply. The
-// messages of a pipeline wait only if what is under way may change how they must be read
+// Units (guard.hpp) are judged against the predicted transaction. A simple query waits for every
+// reply. The messages of a pipeline wait only if what is under way may change how they must be read
 // (texts_.outstanding.wait_for_all).
 bool Waiting::must_wait(char type) const noexcept {
   if (line_.stage != Stage::ready) return false;

@@ -1,4 +1,4 @@
-// Which of the client's messages must wait, and why.
+// Which of the client's messages must wait (client.cpp lists the reasons).
 #pragma once
 
 #include "line.hpp"

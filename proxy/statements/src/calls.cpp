@@ -13,7 +13,7 @@
 namespace termgate::statements {
 namespace {
 
-// Stands for a set_config() that names its schema.
+// In set_config_at: the call names its schema.
 constexpr std::size_t npos = static_cast<std::size_t>(-1);
 
 }  // namespace

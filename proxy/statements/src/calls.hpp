@@ -30,11 +30,11 @@ class CallReader {
   // Definitions run expressions of the client's and of others: indexes, defaults, checks, CREATE
   // TABLE AS.
   void read_definition(Tokens tokens, Statement& statement) const;
-  // SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', $1, true):
-  // only declares.
+  // Sets Statement::exactly_declares for a text such as SELECT set_config('termgate.scope',
+  // 'orders', true), set_config('termgate.term', $1, true).
   void exactly_declares(Tokens tokens, Statement& statement) const;
-  // Whether the word is a type of the server's own. search_path may find a type in another schema
-  // first, so only words of the grammar are certain.
+  // Whether the word certainly means a type of the server's own. Unless own_names_first is set,
+  // search_path may find another one first, so only words of the grammar are certain.
   bool is_everyday_word(std::string_view word) const noexcept;
 
  private:

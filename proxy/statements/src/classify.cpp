@@ -30,8 +30,8 @@ void unknown(Statement& statement) noexcept {
   statement.calls_functions = statement.calls_unknown = statement.declares = true;
 }
 
-// Finds out what one statement is, and those inside it. One a statement, or for a text of one; it
-// runs on the thread that called classify(), and the text and the settings outlive it.
+// Finds out what one statement is, and those inside it. One object for each statement; it runs on
+// the thread that called classify(), and the text and the settings outlive it.
 class Classifier {
  public:
   Classifier(std::string_view sql, const Settings& settings) noexcept
@@ -622,7 +622,7 @@ std::size_t statements_by_tokens(std::string_view sql, Tokens tokens) noexcept {
   return count;
 }
 
-// Long: the ways in which a text cannot be parsed end here one by one.
+// Long: it checks, one by one, the reasons for which a text is unparsable.
 Classified classified(std::string_view sql, const Settings& settings) {
   Classified result;
   Lexed& lexed = lexer_of_thread();

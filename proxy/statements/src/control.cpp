@@ -1,4 +1,4 @@
-// Neither a transaction nor a setting has expressions, so that the tokens decide alone.
+// Statements about transactions and settings have no expressions, so the tokens alone decide.
 #include "control.hpp"
 
 #include <string_view>

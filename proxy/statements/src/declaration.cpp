@@ -249,8 +249,8 @@ Declaration declared_in_application_name(std::string_view name) {
     if (!declaration.problem.empty()) return declaration;
     at = end + 1;
   }
-  // A truncated key. Alone, it must at least contain `termgate`; after another declaration any
-  // beginning of a key counts.
+  // A key that was cut at the end is malformed too. If nothing else is declared, the end must have
+  // at least `termgate`; after a declaration any beginning of a key counts.
   const std::size_t enough = declaration.empty() ? std::string_view("termgate").size() : 1;
   const std::string_view rest = name.substr(at);
   for (const std::string_view key : {scope_key, term_key}) {

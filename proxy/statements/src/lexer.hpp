@@ -40,6 +40,7 @@ struct Token {
 using Tokens = std::span<const Token>;
 
 struct Lexed {
+  // `ambiguous`: a string has a backslash, and it is not certain what that means there.
   enum class Problem : std::uint8_t { none, too_long, unterminated, odd, ambiguous };
 
   std::vector<Token> tokens;  // at most tokens_max

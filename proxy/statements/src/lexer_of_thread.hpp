@@ -10,7 +10,7 @@
 
 namespace termgate::statements {
 
-// Frees the memory that an unusually long text has used.
+// This thread's buffer. Memory that an unusually long text has used is freed first.
 inline Lexed& lexer_of_thread() {
   constexpr std::size_t tokens_kept = 4096;
   thread_local Lexed lexed;

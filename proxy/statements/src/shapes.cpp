@@ -113,7 +113,7 @@ class LoneCallReader {
     bool quoted = false;
     const std::string given = name(quoted);
     if (given.empty()) return false;
-    // A type ahead of its constant.
+    // In front of a string a name is its type, as in DATE '…'.
     return peek(TokenType::string) == nullptr || (!quoted && is_grammars_type(given));
   }
 

@@ -1,5 +1,5 @@
-// The tokens of one statement as they are read from left to right, and the ends that many of the
-// grammar's rules have in common.
+// The tokens of one statement as they are read from left to right; and simple() and named(), with
+// which the reading of many kinds of statements ends.
 #pragma once
 
 #include <algorithm>

@@ -218,7 +218,7 @@ Decoded<std::string> changed_login7(std::string_view payload, const Login7& logi
   field(64, login.language, 2);
   field(68, login.database, 2);
   static_assert(client_id_at + client_id_bytes == 78);
-  // A longer one has its length in another field.
+  // SSPI data of 65,535 bytes or more has its length in another field.
   const bool long_sspi = login.sspi.size() >= field_units_max;
   field(78, long_sspi ? std::string_view{} : login.sspi, 1);
   if (long_sspi) {

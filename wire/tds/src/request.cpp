@@ -303,7 +303,8 @@ std::size_t CallReader::read_column() {
   cursor.bytes(type.info.bytes);
   cursor.short_text();
   if (!cursor.good()) return cursor.missing();
-  // A value without bytes would cost a turn for each row, however many columns have none.
+  // Columns of the type NULL have no bytes in a row. Left out, they cost no time there, however
+  // many there are.
   if ((flags & column_default) == 0 && type.info.type != type::null) columns_.push_back(type.info);
   if (--columns_left_ == 0) in_ = In::table_option;
   return 0;

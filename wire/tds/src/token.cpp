@@ -11,7 +11,7 @@
 //   ROW D1:            a value for each column      NBCROW D2:  a bit for each column, 1: NULL; then the values that are not
 //
 //   ERROR, INFO:  number:4  state:1  severity:1  text: 2 + UTF-16  server: 1 + UTF-16  procedure: 1 + UTF-16  line:4 (2 before TDS 7.2)
-//   ENVCHANGE:    type:1  now: 1 + …  before: 1 + …     (UTF-16 units for types 1 to 6 and 13, else bytes; routing: 2 + bytes)
+//   ENVCHANGE:    type:1  now: 1 + …  before: 1 + …     (UTF-16 units for types 1 to 6, 13 and 19, else bytes; 20 and 21: both 2 + …; 15: now 4 + …)
 //   LOGINACK:     interface:1  TDS version:4 (most significant byte first)  program: 1 + UTF-16  version:4
 #include <termgate/tds/token.hpp>
 

@@ -15,7 +15,8 @@ namespace termgate::conversation {
 
 // --without-term: what a session that has declared no term may do.
 enum class WithoutTerm : std::uint8_t { reject, read_only, allow };
-// --enforce: observe takes no lock, refuses nothing, and reports what would have been refused.
+// --enforce: observe takes no lock, refuses nothing because of a claim, and reports what would have
+// been refused.
 enum class Enforce : std::uint8_t { on, observe };
 // What happens to a session whose term has become stale: each write fails, or its connection ends,
 // so that a pool opens another.
@@ -29,8 +30,8 @@ class TermSource {
   struct Standing {
     std::optional<Scope> scope;
     std::optional<Term> term;
-    // Why there is no term: whose lease it is and until when, or what is wrong with the file.
-    // Becomes the message of TG002 (or of `problem_code`), without the code.
+    // Why there is no term: whose lease it is and until when, or what is wrong with the file. The
+    // end of the client's message, which begins with `problem_code`.
     std::string why_not;
     const char* problem_code = "TG002";
     // The `problem_code` of an observed session for which enforcing would have taken a lease.
@@ -41,7 +42,7 @@ class TermSource {
   virtual Standing now() const = 0;
 };
 
-// The answer to a start-up message.
+// What the operator's rules answer to a login.
 struct Admission {
   // The SQLSTATE and message of the FATAL report. An empty SQLSTATE admits the client.
   std::string refused_sqlstate;
@@ -59,10 +60,11 @@ struct Admission {
   bool overridable = false;
 };
 
-// The fields of a start-up message that the rules look at.
+// The fields of a login (a start-up message, or LOGIN7 of TDS) that the rules look at.
 struct LoginRequest {
   std::string user;
-  std::string database;  // as the server will read it: the user's name if none is given
+  // On PostgreSQL, if the client names none: the user's name, as the server reads it.
+  std::string database;
   std::string application_name;
   bool replication = false;
 };

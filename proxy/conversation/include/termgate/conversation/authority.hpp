@@ -4,11 +4,11 @@
 //
 // A session is identified by a number that the caller chooses and does not reuse:
 //
-//   admit(7, request)        what the rules say to its start-up message; it has no other effect yet
+//   admit(7, request)        what the rules answer to its login; takes no lease yet
 //   established(7, settled)  the server has admitted it: only now may it hold a lease, or take one
 //                            over. The caller holds the client's statements back until `settled` is
 //                            called, so that the first one finds its term
-//   ended(7)                 the last session of a host gives the host's lease back
+//   ended(7)                 if it was the last session of its host, the host's lease is given back
 #pragma once
 
 #include <chrono>
@@ -86,9 +86,9 @@ class Authority {
 
   // May block: called on a thread kept for that.
   virtual Admission admit(std::uint64_t session, const ConnectRequest& request) = 0;
-  // `settled` is called exactly once, by this call or later by another thread: the lease is held,
-  // it is known why it cannot be, or the wait for it has timed out. For an unknown or ended session
-  // it is called at once. Must not block.
+  // `settled` is called exactly once, by this call or later by another thread: when the lease is
+  // held, when it is known why it cannot be, or when the wait for it has timed out. It is called at
+  // once for a session that needs no lease, is unknown or has ended. Must not block.
   virtual void established(std::uint64_t session, std::function<void()> settled) = 0;
   // An admitted session has ended. Must not block.
   virtual void ended(std::uint64_t session) = 0;
@@ -96,7 +96,8 @@ class Authority {
   // The fences of the database that a start-up message names. nullptr: it is not known yet which
   // database --backend means, so no fence is known; call again. Must not block.
   virtual std::shared_ptr<Fences> fences(std::string_view database) = 0;
-  // Must not block.
+  // An incident of a session in this database; refusals of stale terms go to the audit. Must not
+  // block.
   virtual void happened(std::string_view database, const Incident& incident) = 0;
 
   // `callback` is called for every fence that is seen to have risen, with the id() of its
@@ -106,12 +107,11 @@ class Authority {
       std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)>
           callback) = 0;
 
-  // A session holds, or no longer holds, the gate of the scope in the database of --backend; a
-  // raise has to wait for it. Called in pairs. Must not block.
+  // A session holds, or no longer holds, the gate of the scope (or a seat in it) in the database of
+  // --backend; a raise has to wait for that. Called in pairs. Must not block.
   virtual void gate_held(std::string_view) {}
   virtual void gate_left(std::string_view) {}
-  // What is offered to sessions in the database that a start-up message names. A seat is held as a
-  // gate is.
+  // What a session needs to take a seat in the database that its login names.
   virtual SeatOffer seat_offer(std::string_view database) const {
     static_cast<void>(database);
     return {};
@@ -139,8 +139,8 @@ class Authority {
   virtual ServedBy served_by() const { return {}; }
   virtual Watching watching() const = 0;
 
-  // For HTTP: whether a rule's host behind this proxy now holds the scope's lease, and how many
-  // leases are held.
+  // For HTTP: whether this proxy now holds the scope's lease for a host of one of its rules, and
+  // how many leases it holds.
   virtual bool leads(std::string_view scope) const = 0;
   virtual std::int64_t leases_held() const = 0;
 

@@ -8,8 +8,9 @@
 // After each resume: send what the two outboxes hold (the session owns them; remove the bytes with
 // sent_to_client() and sent_to_server()), and carry out every action, in order. Backpressure: the
 // caller reads from the client only while wants_client(), and from the server only while
-// wants_server(). Both turn false while the outbox of the other side is full; bytes that are given
-// all the same are not lost.
+// wants_server(). Each is false while the other side's outbox is full, and at other times, for
+// example in a TLS handshake. A client's bytes that are given all the same are kept until the
+// session ends.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,7 @@ struct Action {
     forward_cancel,
     close_server,  // once to_server() is sent
     close_client,  // once to_client() is sent
-    // The same for TDS, whose handshake is sent in packets of the protocol.
+    // As start_client_tls and start_server_tls, for a TDS handshake inside PRELOGIN packets.
     start_wrapped_client_tls,
     start_wrapped_server_tls,
     // Raise the fence of raise_scope() to raise_term(), on a connection of the proxy's own; then
@@ -60,7 +61,7 @@ struct ClientGone {};
 struct ServerLost {
   std::string_view why;
 };
-// The handshake is done.
+// ClientTls, ServerTls: the TLS handshake with that side is done.
 struct ClientTls {};
 struct ServerConnected {};
 struct ServerTls {};
@@ -83,8 +84,8 @@ struct Tick {};
 struct Raised {
   std::string_view code, message;  // why the raise failed; both empty: it succeeded
 };
-// A raise waits for the gate of this scope: the session gives it back as soon as nothing runs in
-// it.
+// A raise waits for the gate of this scope, or for a seat in it: the session gives it back as soon
+// as no transaction of the session is open.
 struct GateWanted {
   std::string_view scope;
   bool certain = true;  // false: it is not known whether a raise waits

@@ -1,5 +1,5 @@
-// Bytes on their way to one socket. Owner: one session, its thread. Invariant: no more bytes are
-// sent than are there.
+// Bytes on their way to one socket. Owner: one session, its thread. Invariant: sent() is never
+// called for more bytes than view() has.
 #pragma once
 
 #include <cassert>

@@ -9,7 +9,7 @@
 
 namespace termgate::conversation {
 
-// A scope and a term that are certain. Either may be missing.
+// A scope and a term. An empty scope or a term of 0 is missing, or not known.
 struct ScopedTerm {
   std::string scope;
   std::int64_t term = 0;
@@ -19,7 +19,7 @@ struct ScopedTerm {
 };
 
 // The session keeps the first pair that the rule returns. While the rule has no pair, or another
-// one, the session has none.
+// one, the session may not write under the pair that it keeps.
 class RuleClaim {
  public:
   // Queries the rule again. A session does so when a transaction begins.
@@ -29,8 +29,8 @@ class RuleClaim {
   bool stands() const noexcept { return code_.empty(); }
   // The session's pair, even if the rule no longer gives it. Empty: the rule has not had one yet.
   const ScopedTerm& bound() const noexcept { return bound_; }
-  // If the rule does not give it: TG001, TG002 or the rule's own code; problem() is the client's
-  // message, which begins with it.
+  // If the rule does not give that pair: TG001, TG002 or the rule's own code; problem() is the
+  // client's message, which begins with the code.
   const std::string& code() const noexcept { return code_; }
   const std::string& problem() const noexcept { return problem_; }
 

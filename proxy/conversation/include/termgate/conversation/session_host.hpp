@@ -20,14 +20,14 @@ using Instant = std::chrono::steady_clock::time_point;
 // What happened, for metrics, audit and log. Views are valid during the call only.
 struct Incident {
   enum class Kind : std::uint8_t {
-    fenced,         // a transaction passed the check: scope, term, fence, took
+    fenced,         // a check has passed: scope, term, fence, took
     refused,        // code, message; from_memory: without a query to the database
     would_refuse,   // the same under --enforce observe
     evicted,        // an open transaction ended because a higher term was seen
     transaction,    // the server reported the end of a transaction
     malformed,      // a peer violated the protocol; message says how
     login_refused,  // a client was refused: code and message of the server or the proxy
-    no_seat,        // the database gave none, or failed: scope, term, code, message
+    no_seat,        // the database gave no seat, or failed: scope, term, code, message
   };
   Kind kind = Kind::fenced;
   std::string_view scope{};
@@ -36,8 +36,8 @@ struct Incident {
   std::string_view code{};  // TG001 and the like, or an SQLSTATE
   std::string_view message{};
   std::string_view client{};  // address, user and application, if the host knows them
-  // The beginning of the refused statement, as the client wrote it. Logs show only its first words
-  // and no value.
+  // The beginning of what was refused, of which the log shows at most three words. PostgreSQL's
+  // extended protocol: of the text parsed last. A call by RPC of TDS: "EXEC name", or empty.
   std::string_view statement{};
   bool from_memory = false;
   std::chrono::nanoseconds took{};  // from sending the check to its answer
@@ -45,12 +45,12 @@ struct Incident {
 
 // What a session needs to take a seat, on PostgreSQL (docs/decisions/0026).
 struct SeatOffer {
-  // Gives the seat back; hexadecimal, and the same for the life of the process. Empty: there are no
-  // seats.
+  // The secret with which a seat is given back: hexadecimal, and the same for the life of the
+  // process. Empty: there are no seats.
   std::string_view secret{};
   // After this many passed checks of one claim within a second, a session takes a seat.
   int checks = 8;
-  // The database has functions that run their arguments as SQL.
+  // The database has, or may have, functions that run their arguments as SQL.
   bool runs_any_text = true;
 };
 
@@ -59,7 +59,7 @@ class SessionHost {
   virtual ~SessionHost() = default;
 
   // The highest fence that the proxy itself has read, acquired or raised in this session's
-  // database; 0: none. The true fence may be higher.
+  // database; 0: none. The true fence may be higher. For observed sessions see saw_term().
   virtual std::int64_t highest_fence(std::string_view scope) const = 0;
   // The session's server has returned this fence. It is not used to judge any session: the proxy
   // reads `fences` on a connection of its own, and trusts that.
@@ -70,14 +70,14 @@ class SessionHost {
   // session whose scope only the server knows.
   virtual std::string untrusted(std::string_view) const { return {}; }
 
-  // This session now holds the gate of this scope, and of no other; empty: of none. GateWanted
-  // comes when a raise waits for it.
+  // This session now holds the gate of this scope, or a seat in it, and of no other scope; empty:
+  // of none. GateWanted comes when a raise waits for it, or may.
   virtual void holds_gate(std::string_view) {}
 
   virtual SeatOffer seat_offer() const { return {}; }
 
-  // For --enforce observe, which raises no fence: a term that was seen to write. Observed sessions
-  // are judged by the highest, so highest_fence() includes it for them.
+  // For --enforce observe, which raises no fence: a term that was seen to write. For observed
+  // sessions highest_fence() includes the highest such term.
   virtual void saw_term(std::string_view, std::int64_t) {}
 
   // Whether the server's guard was there at the last login of this session's user to its database.
@@ -90,7 +90,7 @@ class SessionHost {
   virtual bool known_to_write(std::size_t) const { return false; }
   virtual void saw_writing(std::size_t) {}
 
-  // The cache of this thread.
+  // The classified texts that this thread remembers.
   virtual statements::Cache& statements() = 0;
 
   virtual void happened(const Incident& incident) = 0;

@@ -48,12 +48,12 @@ struct Options {
     required
   } server_guard = ServerGuard::off;
   // A pooler in session mode is between the proxy and the server. A pooler that is not announced
-  // here is refused.
+  // here is refused, except on replication connections.
   bool server_pooler = false;
   // Lets clients that are not local use a server that requires no credential.
   bool trust_backend = false;
 
-  // From the first byte expected to the first ReadyForQuery.
+  // From the beginning of the session to the client's first ReadyForQuery.
   std::chrono::milliseconds login_timeout{std::chrono::seconds{60}};
   std::chrono::milliseconds idle_timeout{0};  // 0: no limit
   std::chrono::milliseconds idle_in_transaction_timeout{0};
@@ -63,8 +63,8 @@ struct Options {
 struct Peer {
   bool local = false;              // loopback or Unix socket
   bool encrypted_already = false;  // direct TLS: the handshake is done
-  // Handed to the client in place of the server's own key; must be unguessable. 32 bytes; a 3.0
-  // client gets the first 4.
+  // Handed to the client in place of the server's own key; must be unguessable. 32 bytes; if the
+  // server's key has only 4 (protocol 3.0), the client gets the first 4.
   std::string cancel_key;
 };
 

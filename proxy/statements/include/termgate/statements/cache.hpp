@@ -24,8 +24,9 @@ class Cache {
   Cache() = default;
   explicit Cache(Limits limits) : limits_(limits) {}
 
-  // Never nullptr. The result stays valid as long as the caller holds it. Settings count as part of
-  // the text.
+  // Never nullptr. The result stays valid as long as the caller holds it. The settings that a
+  // session can change count as part of the text; the schema and the limits must be the same in all
+  // calls.
   std::shared_ptr<const Classified> classify(std::string_view sql, const Settings& settings = {});
 
   std::size_t entries() const noexcept { return recent_.size(); }

@@ -20,8 +20,8 @@ namespace termgate::statements {
 
 enum class Kind : std::uint8_t {
   empty,  // no statement: white space, comments, `;`
-  // SELECT, VALUES, TABLE: without INTO, a lock, a modifying WITH, a set_config() of scope or term,
-  // or a function that functions.cpp lists as a hole or as a write of layer 1.
+  // SELECT, VALUES, TABLE, WITH: without INTO, a row lock, a WITH that modifies, a set_config() of
+  // scope or term, or a function that functions.cpp lists as a hole or as a write of layer 1.
   provably_read,
   write,
   // Counts as a write that may do anything, and that may end the transaction.
@@ -44,7 +44,7 @@ enum class Kind : std::uint8_t {
   set,
   set_local,
   set_constraints,
-  reset,  // also SET … TO DEFAULT
+  reset,  // also SET … TO DEFAULT, but not SET LOCAL
   reset_all,
   show,
   discard,  // PLANS, SEQUENCES, TEMP
@@ -118,7 +118,7 @@ struct Statement {
   // common ones. Not set for definitions.
   bool calls_functions = false;
   // Some of these are not among the server's common ones, by name, so the statement is more likely
-  // to write. Only a hint.
+  // to write. Only a hint. For a definition: it calls any.
   bool calls_unknown = false;
   // Calls a function of layer 1 that writes and decides by itself whether it may.
   bool calls_termgate = false;
@@ -145,7 +145,7 @@ struct Statement {
   bool parameters = true;
   // Has a string, which the input function of its type reads. True if that is not known.
   bool literals = true;
-  // Has FROM or TABLE as a word. True if that is not known.
+  // The word FROM or TABLE is in it. True if that is not known.
   bool names_tables = true;
   // BEGIN [WORK | TRANSACTION] or START TRANSACTION, without modes.
   bool bare_begin = false;
@@ -183,7 +183,7 @@ struct Classified {
   // that it may declare.
   bool speaks_of_terms = false;
 
-  // Whether it needs no term: no statement in it is a write, or a hole, or may become one.
+  // Whether the text needs no term: is_read() holds for each of its statements.
   bool is_read() const noexcept;
   bool might_end_transaction() const noexcept;
 };

@@ -32,9 +32,9 @@ bool is_declared_setting(std::string_view setting) noexcept;
 // Whether termgate.scope or termgate.term is anywhere in a text, in upper or lower case.
 bool speaks_of_terms(std::string_view text) noexcept;
 
-// Adds the value of termgate.scope or termgate.term, as SET or a start-up parameter gives it, to
-// `declaration`: a value replaces, an empty one removes. `where` names the place in the message
-// ("SET").
+// Adds the value of `setting`, as SET or a start-up parameter gives it, to `declaration`: a value
+// replaces, an empty one removes. is_declared_setting() must hold for `setting`. `where` names the
+// place in the message ("SET").
 void declare(Declaration& declaration, std::string_view setting, std::string_view value,
              std::string_view where);
 

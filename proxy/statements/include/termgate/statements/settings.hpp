@@ -1,4 +1,4 @@
-// The settings of a session that decide how a text is lexed, and the limits on what is parsed.
+// The settings of a session that decide how a text is read, and the limits on what is parsed.
 #pragma once
 
 #include <cstddef>

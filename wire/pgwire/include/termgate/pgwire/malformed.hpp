@@ -15,8 +15,8 @@ namespace termgate::pgwire {
 // Which of the reader's limits a message exceeds.
 enum class Limit : std::uint8_t { none, statement_bytes, message_bytes };
 
-// The error for the peer before its connection is closed. Contains no byte from the peer, so it is
-// safe to log.
+// The error for the peer before its connection is closed. It shows a peer's bytes as numbers only,
+// so it is safe to log.
 struct Malformed {
   const char* sqlstate =
       "08P01";  // protocol_violation, unless the server itself reports another here

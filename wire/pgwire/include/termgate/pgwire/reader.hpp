@@ -1,6 +1,6 @@
 // Splits the bytes of one direction into messages, whatever pieces they arrive in. For every
-// message with a type byte, which is all but a client's start-up packets (startup.hpp). One thread
-// at a time; no I/O, no clock.
+// message with a type byte, which is all but a client's start-up packets (startup.hpp) and the one
+// byte that answers a request for encryption. One thread at a time; no I/O, no clock.
 //
 // Its type's rule decides how a message is delivered:
 //   whole     one `message`, its body in one span; for messages that are read

@@ -16,7 +16,7 @@ struct BrowsedInstance {
 };
 
 inline constexpr std::uint16_t browser_port = 1434;
-inline constexpr std::size_t browser_request_bytes_max = 34;  // the longest request that is valid
+inline constexpr std::size_t browser_request_bytes_max = 34;  // the longest that is answered
 inline constexpr std::size_t browser_answer_bytes_max = 1027;
 
 // Whether an instance can have this name: 1 to 32 ASCII letters, digits, _, $ or #.
@@ -24,7 +24,8 @@ bool is_instance_name(std::string_view name) noexcept;
 
 // The answer to one datagram. Empty: none is sent, for example for an unknown instance, or for the
 // port of the dedicated administrator connection, which would bypass the proxy. Names are compared
-// without regard to case. At most browser_answer_bytes_max bytes.
+// without regard to case. At most browser_answer_bytes_max bytes: the first instance that does not
+// fit is left out, and all after it.
 std::string browser_answer(std::string_view request, std::string_view server_name,
                            std::span<const BrowsedInstance> instances);
 

@@ -22,8 +22,9 @@ struct Prelogin {
   std::optional<std::uint8_t> mars;
   std::optional<std::uint8_t> federated_required;
 };
-// Malformed: the version is not first, a known option occurs twice or has an impossible value, an
-// option is outside the payload, the list has no end, or it has more than 64 options.
+// Malformed: the version is not first, a known option has an impossible value, an option below 64
+// occurs twice, an option is outside the payload, the list has no end, or it has more than 64
+// options.
 Decoded<Prelogin> decode_prelogin(std::string_view payload);
 // Appends the options that are set, in the order of their numbers, and always the version.
 void append_prelogin(std::string& out, const Prelogin& prelogin);
@@ -40,7 +41,7 @@ struct Login7 {
   // These are UTF-16.
   std::string_view host, user, application, server, library, language, database, attach_file;
   std::string_view password;         // scrambled, as received
-  std::string_view change_password;  // likewise
+  std::string_view change_password;  // scrambled, as received
   std::string_view sspi;
   std::vector<Feature> features;
 
@@ -49,8 +50,8 @@ struct Login7 {
   }  // Windows authentication
   bool user_instance() const noexcept { return (option_flags_3 & 0x02) != 0; }
 };
-// The payload's own length field must be its size, and every field that is not empty must lie
-// within it, after the fixed part.
+// The payload's own length field must be its size, which is at most login7_bytes_max, and every
+// field that is not empty must lie within it, after the fixed part. At most 64 features.
 Decoded<Login7> decode_login7(std::string_view payload);
 // What a proxy changes in a login: the features (their numbers) that it removes, and the server's
 // name if `server` is given (UTF-8).
@@ -63,7 +64,8 @@ struct Login7Changes {
 Decoded<std::string> changed_login7(std::string_view payload, const Login7& login,
                                     const Login7Changes& changes);
 
-// Where a server redirects its client (ENVCHANGE 20). `value`: the new value.
+// Where a server redirects its client (ENVCHANGE 20). `value`: EnvironmentChange::now. Malformed,
+// too, if the protocol there is not TCP.
 struct Routing {
   std::string server;  // UTF-8
   std::uint16_t port = 0;

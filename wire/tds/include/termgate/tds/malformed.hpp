@@ -11,8 +11,8 @@
 
 namespace termgate::tds {
 
-// The error for the peer before its connection is closed. Contains no byte from the peer, so it is
-// safe to log.
+// The error for the peer before its connection is closed. It shows a peer's bytes as numbers only,
+// so it is safe to log.
 struct Malformed {
   std::array<char, 160> text{};  // ends with a NUL
 

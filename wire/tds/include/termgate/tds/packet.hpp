@@ -73,8 +73,9 @@ class PacketReader {
   Malformed problem_{};
 };
 
-// Appends a whole message as packets of at most `packet_size` bytes. `first_status`: status bits
-// for the first packet. `next_id`: the id of the first. Returns the id after the last.
+// Appends a whole message as packets of at most `packet_size` bytes, which counts as
+// packet_bytes_min if it is lower, and as packet_bytes_max if it is higher. `first_status`: status
+// bits for the first packet. `next_id`: the id of the first. Returns the id after the last.
 std::uint8_t append_message(std::string& out, std::uint8_t type, std::string_view payload,
                             std::size_t packet_size, std::uint8_t first_status = 0,
                             std::uint16_t spid = 0, std::uint8_t next_id = 1);

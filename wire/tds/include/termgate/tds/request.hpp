@@ -40,8 +40,9 @@ class CallSink {
   virtual void parameter_ends() = 0;
 };
 
-// Reads an RPC message as it arrives, in pieces of any size. It stores the head that it is reading,
-// and the types of a table's columns, but no value, so a value may have any length.
+// Reads an RPC message as it arrives, in pieces of any size. It stores the fields that precede a
+// value, up to 256 kB, and the types of a table's columns, but no value, so a value may have any
+// length.
 class CallReader {
  public:
   static constexpr std::size_t table_columns_max = 1024;  // of a table type of SQL Server's
@@ -49,8 +50,8 @@ class CallReader {
   explicit CallReader(std::uint32_t tds_version = version::v7_4) noexcept
       : tds_version_(tds_version) {}
 
-  // False: the message is malformed, or has a type that is not known here. Every later call returns
-  // false too. What came before was reported.
+  // False: the message is malformed, has a type that is not known here, or exceeds one of these
+  // limits. Every later call returns false too. What came before was reported.
   bool take(std::string_view bytes, CallSink& sink);
   // Whether it stopped at a table of more columns than table_columns_max.
   bool too_many_columns() const noexcept { return too_many_columns_; }
@@ -72,7 +73,7 @@ class CallReader {
     table_option,
     row
   };
-  // Returns how many bytes the head still needs; 0: it was read.
+  // Returns how many bytes head_ still needs for this step; 0: the step is done.
   std::size_t step(CallSink& sink);
   std::size_t begin_value(const TypeInfo& type, std::size_t at, bool tells, CallSink& sink,
                           std::string_view name, std::uint8_t status);
@@ -94,6 +95,7 @@ class CallReader {
   std::uint64_t left_ = 0;   // bytes left of a value, or of one of its chunks
   std::uint64_t total_ = 0;  // size of all chunks, as the value declares
   std::uint64_t sum_ = 0;    // size of the chunks so far
+  // tells_: the value is a parameter's own, and not one in a table.
   bool tells_ = false, in_chunks_ = false, encrypted_ = false;
   std::size_t columns_left_ = 0, column_ = 0;
   std::vector<TypeInfo> columns_;  // of a table: the columns that its rows have
@@ -125,12 +127,12 @@ struct Calls {
   // not known here, or too many parameters; `all` has what came before that.
   bool whole = false;
 };
-// `body`: without the headers. At most 10,000 parameters are read in total.
+// `body`: without the headers. At most 10,000 parameters are kept in total.
 Calls decode_rpc(std::string_view body, std::uint32_t tds_version);
 
 struct TransactionRequest {
   std::uint16_t kind = 0;
-  std::uint8_t isolation = 0;  // for begin; 5: SNAPSHOT
+  std::uint8_t isolation = 0;  // for begin, or of the transaction that begins next; 5: SNAPSHOT
   bool begins_next = false;    // for commit and rollback
   std::string_view name;       // UTF-16; for rollback: a savepoint
 };
@@ -139,14 +141,15 @@ Decoded<TransactionRequest> decode_transaction_request(std::string_view body);
 // Writes a call of our own. Its parameters are named, so that their order does not matter.
 class CallWriter {
  public:
-  // `name`: UTF-8, with as many parts as needed, including brackets.
+  // `out` must outlive the writer. `transaction`: Headers::transaction. `name`: the procedure as
+  // T-SQL writes it, for example [database].[schema].[procedure]; UTF-8.
   CallWriter(std::string& out, std::uint32_t tds_version, std::uint64_t transaction,
              std::string_view name);
 
   void text(std::string_view name, const std::string_view* value,
-            bool output = false);  // nvarchar(4000); nullptr: NULL
+            bool output = false);  // nvarchar(4000), a longer value is cut; nullptr: NULL
   void integer(std::string_view name, const std::int64_t* value, bool output = false);  // bigint
-  void binary(std::string_view name, std::string_view value);  // varbinary(8000)
+  void binary(std::string_view name, std::string_view value);  // varbinary, at most 8000 bytes
 
  private:
   void begin(std::string_view name, bool output);

@@ -52,13 +52,14 @@ struct ReturnValue {
   std::string_view name;  // UTF-16, including its @
   std::uint8_t type = 0;
   bool null = true;
-  bool kept = true;  // false: the value was too long to be stored
+  bool kept = true;  // false: the value has more than 8000 bytes, or came in chunks
   std::string_view data;
-  // The value as an integer, of any width. Empty: NULL, or not an integer.
+  // The value as an integer, of any width. nullopt: NULL, or neither an integer nor a bit.
   std::optional<std::int64_t> integer() const noexcept;
 };
 
-// Decode the body of a token, as the reader returns it. Malformed if a field exceeds the body.
+// These decode the body of a token, as the reader returns it. Malformed if a field exceeds the
+// body; for decode_done(), if the body has neither 8 nor 12 bytes.
 Decoded<Done> decode_done(std::uint8_t token, std::string_view body) noexcept;
 Decoded<Report> decode_report(std::uint8_t token, std::string_view body,
                               std::uint32_t tds_version) noexcept;
@@ -87,15 +88,15 @@ struct TokenEvent {
 };
 
 // Reads the payload of one message after another. At a token or type that it does not know it
-// returns `lost` and skips to the end of the message. It stores at most one token, or the beginning
-// of one, up to 64 kB.
+// returns `lost` and skips to the end of the message. Besides the types of a result's columns it
+// stores at most one token, or the beginning of one, up to 64 kB.
 class TokenReader {
  public:
   explicit TokenReader(std::uint32_t tds_version) noexcept : version_(tds_version) {}
 
   void set_version(std::uint32_t tds_version) noexcept { version_ = tds_version; }
-  // Columns are described in a way that is not supported here (column encryption, data
-  // classification), so results make the reader lose its place.
+  // Call if the server will describe columns in a way that is not supported here (column
+  // encryption, data classification): from then on every result makes the reader lose its place.
   void distrust_results() noexcept { results_unknown_ = true; }
 
   TokenEvent next(std::string_view input);
@@ -165,11 +166,12 @@ class TokenReader {
 // --- tokens that a proxy sends itself; each function appends one to a payload ---
 
 void append_done(std::string& out, const Done& done, std::uint32_t tds_version);
-// Texts are UTF-8, and are cut if they are longer than the token allows.
+// `text` and `server` are UTF-8, and are cut after 2000 and 128 units of UTF-16.
 void append_report(std::string& out, std::uint8_t token, std::uint32_t number,
                    std::uint8_t severity, std::string_view text, std::string_view server,
                    std::uint32_t tds_version);
-// `now`, `before`: bytes, each preceded by its length in one byte (types 8 to 12, 17 and 18).
+// For the types 8 to 12, 17 and 18, whose values are bytes: `now` and `before` have at most 255
+// each.
 void append_environment_change(std::string& out, std::uint8_t type, std::string_view now,
                                std::string_view before);
 
