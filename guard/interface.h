@@ -30,7 +30,7 @@ typedef struct Layer1Call {
   uint32 plan_epoch;
 } Layer1Call;
 
-// An append that layer 1 delegates; false, with nothing written, if layer 1 has to look.
+// An append that layer 1 delegates; false, without a new write, if layer 1 has to run it in SQL.
 typedef bool (*CarriedAppend)(FunctionCallInfo fcinfo, Datum* last);
 
 typedef struct GuardInterface {
@@ -62,7 +62,7 @@ typedef struct GuardInterface {
   void (*hooks_layer1_writes)(void);
 
   // Whether the transaction passes a check, at once and without a raise. False: layer 1 has to
-  // look.
+  // run the check in SQL.
   bool (*check_by_arguments)(const ScopeName* scope, int64 term);
   bool (*check_for_protect)(const ScopeName* scope, Snapshot snapshot);
   bool (*check_any_for_protect)(Snapshot snapshot);
