@@ -153,7 +153,8 @@ BEGIN
 END $$;
 
 -- hold_claim(scope, term, else_scope, else_term, required) → scope, term, fence: hold_session with the claim that check_claim would check.
--- If it is not required and the session does not declare both, nothing is held and fence is NULL.
+-- If it is not required, scope and term are NULL, and neither a whole declaration nor else_scope and else_term (which count if nothing is
+-- declared) give a claim, nothing is held and fence is NULL.
 CREATE OR REPLACE FUNCTION @schema@.hold_claim(INOUT scope text, INOUT term bigint, else_scope text, else_term bigint, required boolean, OUT fence bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -391,7 +391,7 @@ BEGIN
   RETURN v_evicted;
 END $$;
 
--- The same for all scopes, before they all become untrusted. Nobody can take a seat until the end of this transaction.
+-- Like _sweep(), for all scopes, before they all become untrusted. Nobody can take a seat until the end of this transaction.
 CREATE OR REPLACE FUNCTION @schema@._sweep_all() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -419,8 +419,8 @@ BEGIN
 END $$;
 
 -- After a restore in place: sessions that are older than `seats` may have had a seat in the earlier table, which this one does not show.
--- They are ended when the grace is over. Layer 1 gives no seat to a session whose start its owner may not see. If the owner could see such
--- sessions before the restore, the warning applies.
+-- They are ended when the grace is over. Layer 1 gives no seat to a session whose start its owner may not see. But if the owner could see
+-- it before the restore and cannot now, the session may have a seat from then: hence the warning.
 CREATE OR REPLACE FUNCTION @schema@._end_older_sessions() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
