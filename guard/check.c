@@ -71,8 +71,8 @@ static bool raise_is_under_way(const ScopeKeys* keys) {
   return found;
 }
 
-// Takes the queue's lock, shared, if that needs no wait; false: a raise is under way, or a stranger
-// holds it.
+// Takes the queue's lock, shared, if that needs no wait; false: a raise is under way, or another
+// session holds it exclusively.
 static bool share(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LockAcquireResult result = LOCKACQUIRE_NOT_AVAIL;
@@ -100,7 +100,7 @@ static void give_back(const ScopeKeys* keys) {
   CurrentResourceOwner = owner;
 }
 
-// Takes the lock that layer 1 got by waiting a second time, now for the whole transaction. That is
+// Takes the lock, which layer 1 has got by waiting, once more, for the whole transaction. This is
 // granted at once: a holder of a lock gets it again.
 static void share_after_waiting(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;

@@ -270,8 +270,8 @@ Datum termgate_guard_append_many(PG_FUNCTION_ARGS) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);
-// For layer 1: from a call with true to a call with false it notifies or counts a refusal, which
-// needs no check.
+// For layer 1: from a call with true to a call with false it notifies, or moves a sequence of its
+// own (it counts a refusal, for example). Neither needs a check.
 Datum termgate_guard_layer1_call(PG_FUNCTION_ARGS) {
   if (from_layer1()) { hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0)); }
   PG_RETURN_VOID();

@@ -18,8 +18,8 @@ static object_access_hook_type next_object_access = NULL;
 static bool used_traceless = false;
 // Whether a statement of layer 1 gave the transaction its id.
 static bool id_is_layer1s = false;
-// Set from hooks_layer1_call(true) to hooks_layer1_call(false): layer 1 notifies, or counts a
-// refusal.
+// Set from hooks_layer1_call(true) to hooks_layer1_call(false): layer 1 notifies, or moves a
+// sequence of its own.
 static bool in_layer1_call = false;
 // How many nested statements run, and how many of them write.
 static int running = 0;

@@ -69,9 +69,9 @@ BEGIN
 END
 GO
 -- acquire_lease(scope, owner, ttl_ms, endpoint, grace_ms) → one row. Takes a free or expired lease, or the caller's own, under a new term,
--- and seals it in the same transaction. If another owner's lease is live: acquired is 0 at once, without a lock on the scope. Afterwards an
--- untrusted scope is trusted again: its term jumps by 2^32 to 2^33. Called again in the caller's transaction with the same owner, TTL and
--- endpoint it returns the first call's row.
+-- and seals it in the same transaction. If another owner's lease is live: acquired is 0 at once, without a lock on the scope (if somebody
+-- holds the lease's row, after a wait for the lease's lock). Afterwards an untrusted scope is trusted again: its term jumps by 2^32 to
+-- 2^33. Called again in the caller's transaction with the same owner, TTL and endpoint it returns the first call's row.
 -- Locks: row first_read S statement
 -- Locks: row leases none statement
 -- Locks: row leases S statement

@@ -2,9 +2,9 @@
 -- after its last, across any number of autocommit batches and transactions, a ROLLBACK among them (docs/reference/lock-protocol.md, SQL
 -- Server). The proxy enters by RPC, forwards, and leaves; only it knows when.
 -- Entering and leaving report an error in their answer and never raise one, which under the client's XACT_ABORT would roll back its
--- transaction. They begin no transaction, not even under IMPLICIT_TRANSACTIONS, and what they SET ends with them. Only an answer with the
--- nonce or the proof counts: under SET NOEXEC, FMTONLY or PARSEONLY a call that did nothing ends without an error. Locks: the gate of the
--- scope, shared, for the session. A raise takes it exclusively and evicts its holders. Keeps F1, F2, F4, F5.
+-- transaction. They leave no transaction of their own open, not even under IMPLICIT_TRANSACTIONS, and what they SET ends with them. Only an
+-- answer with the nonce or the proof counts: under SET NOEXEC, FMTONLY or PARSEONLY a call that did nothing ends without an error. Locks:
+-- the gate of the scope, shared, for the session. A raise takes it exclusively and evicts its holders. Keeps F1, F2, F4, F5.
 DROP FUNCTION IF EXISTS @schema@._key_lock;
 DROP PROCEDURE IF EXISTS @schema@._leave;
 DROP PROCEDURE IF EXISTS @schema@._enter_by;
