@@ -40,7 +40,7 @@ void check_statement_goes_on(void) {
   if (changes_known != changes) { check_statement_runs(); }
 }
 
-// The next write is checked anew: after ROLLBACK TO, a transaction's end or a change of mode.
+// The next write is checked again: after ROLLBACK TO, a transaction's end or a change of mode.
 void check_forget(void) { passed_now = false; }
 
 // Outside of mode enforce locks behave as in SQL: ROLLBACK TO releases them.

@@ -223,7 +223,7 @@ CREATE TABLE IF NOT EXISTS @schema@.audit (
   detail         jsonb NOT NULL DEFAULT '{}'
 );
 
--- What the request for the run asked for (0026). NULL: nobody requested the run.
+-- The kind of run that job_request() was called for (0026). NULL: nobody requested the run.
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = format('%I.job_runs', @schema_lit@)::regclass AND a.attname = 'request' AND NOT a.attisdropped) THEN

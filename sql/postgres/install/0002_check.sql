@@ -527,8 +527,8 @@ BEGIN
                   AND pg_catalog.strpos(v_passed, pg_catalog.concat('|S', @schema@._escape(p_scope), '|')) OPERATOR(pg_catalog.=) 0, false);
 END $$;
 
--- What a session remembers: the scopes and terms that it has passed. For these the next check takes the lock without a first look at the
--- fence, and does not test again whether the database was restored: a restart ends the session, and every other way to lose trust shows in
+-- What a session remembers: the scopes and terms that it has passed. For these the next check takes the lock without reading the fence
+-- first, and does not test again whether the database was restored: a restart ends the session, and every other way to lose trust shows in
 -- fences.vouched. At most about 60 (1,500 bytes), because these checks do not count their locks (_many_scopes).
 CREATE OR REPLACE FUNCTION @schema@._knows(p_scope text, p_term text) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT coalesce(pg_catalog.strpos(pg_catalog.current_setting('termgate.known', true), '|' OPERATOR(pg_catalog.||) (p_term COLLATE pg_catalog."C") OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||)
@@ -552,7 +552,7 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   v_fence pg_catalog.int8;
 BEGIN
-  -- The guard does not use the layer 1 of this schema (in mode enforce, writes then get TG004).
+  -- The guard uses no layer 1, or that of another schema.
   IF pg_catalog.current_setting('termgate.guard_checks', true) OPERATOR(pg_catalog.<>) @schema_lit@ THEN
     RETURN @schema@._check(p_scope, p_term);
   END IF;
@@ -573,7 +573,7 @@ DECLARE
   v_fence pg_catalog.int8;
   v_protected pg_catalog.oid;
 BEGIN
-  -- Not `=`: if that is NULL, the function after AND would be called all the same.
+  -- Not `=`: if that is NULL, the function after AND would be called anyway.
   IF pg_catalog.current_setting('termgate.seat', true) IS NOT DISTINCT FROM 'on' AND @schema@._seated(scope, term) THEN
     RETURN term;
   END IF;

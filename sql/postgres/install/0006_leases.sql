@@ -72,7 +72,7 @@ BEGIN
   END IF;
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
   -- Only in the first statement of a transaction, which is mostly its only one: a transaction that stays open would keep the row from the
-  -- holder's renewals. The first 10 ms count as that, because PostgreSQL 18 takes the time anew between the messages of one statement.
+  -- holder's renewals. The first 10 ms count as that, because PostgreSQL 18 reads the clock again between the messages of one statement.
   IF l.owner_id <> owner AND l.released_at IS NULL AND l.renewed_at > clock_timestamp()
      AND statement_timestamp() - transaction_timestamp() < interval '10 ms' THEN
     PERFORM @schema@._bound_lease(scope);
@@ -119,7 +119,7 @@ BEGIN
   BEGIN
     v_evicted := @schema@._take_turnstile(scope, v_next, v_grace_until, v_until);
     PERFORM @schema@._need_snapshot(scope);
-    -- The same test again, now that nobody else can acquire: a winner's writers must not be evicted for an acquisition that fails.
+    -- Read again, now that nobody else can acquire: the writers of another owner that has won must not be evicted for nothing.
     SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
     IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > clock_timestamp() THEN
       RAISE EXCEPTION 'lost' USING ERRCODE = 'TGTHR';  -- gives the turnstile back

@@ -127,7 +127,7 @@ CREATE OR REPLACE FUNCTION @schema@._pass(p_table oid, p_scope text, p_mode text
 DECLARE
   v_passed pg_catalog.text := coalesce(pg_catalog.current_setting('termgate.passed', true), '');
 BEGIN
-  -- Not `=` for what may be NULL: the function after AND would be called all the same, and take the lock.
+  -- Not `=` for what may be NULL: the function after AND would be called anyway, and take the lock.
   IF pg_catalog.current_setting('termgate.seat', true) IS NOT DISTINCT FROM 'on' AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
      AND @schema@._covers(p_table) THEN
     PERFORM FROM @schema@.seats s

@@ -240,7 +240,7 @@ BEGIN
 END $$;
 
 -- verify_findings(since) → one row for each breach that the stored rows show, at most 1,000 from each query below; none: all guarantees
--- were kept in what it looks at. kind 'not looked at': what could not be judged, and why. `since` leaves out older stream writes. For
+-- were kept in what it has read. kind 'not looked at': what could not be judged, and why. `since` leaves out older stream writes. For
 -- adopted tables it judges what they have reported (0009), and reads none of them.
 CREATE OR REPLACE FUNCTION @schema@.verify_findings(since timestamptz DEFAULT NULL) RETURNS TABLE (kind text, scope text, object text, detail text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off AS $$

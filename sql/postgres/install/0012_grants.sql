@@ -84,7 +84,7 @@ END $$;
 
 -- _levels_in(grants) → every role that has a level by these grants (as before_install.sql records them), 'public' among them; 0: SELECT on
 -- the tables. A level is recognised by two functions that it adds: a role that was granted only one of them by hand has no level, and an
--- upgrade must not give it one. A role may have a level and 0 besides.
+-- upgrade must not give it one. A role may have a level and 0 as well.
 CREATE OR REPLACE FUNCTION @schema@._levels_in(p_grants jsonb) RETURNS TABLE (role name, level integer)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH signs (name, of) AS (

@@ -66,7 +66,7 @@ END $$;
 -- check_claim_text(scope, term, else_scope, else_term) → what check_claim returns, in one text: term, fence and scope, with a blank between
 -- them. The proxy sends it before a write that no passed check or seat covers. The common case, a session that has passed this very claim
 -- before, is like check_term's and costs as much. The session remembers the text of a term that has passed, so a declaration equal to it
--- needs no further test. If somebody has forged that setting, the fence decides all the same.
+-- needs no further test. If somebody has forged that setting, the fence still decides.
 CREATE OR REPLACE FUNCTION @schema@.check_claim_text(p_scope text, p_term bigint, p_else_scope text, p_else_term bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -194,7 +194,7 @@ BEGIN
     v_held := nullif(current_setting('termgate.held_session', true), '')::json;
     v_kept := (v_held ->> 'queue')::bigint;
   EXCEPTION WHEN OTHERS THEN
-    NULL;  -- somebody has overwritten it: the lock must be released all the same
+    NULL;  -- somebody has overwritten it: the lock must still be released
   END;
   v_queue := coalesce(@schema@._queue_key(nullif(scope, '')), v_kept, @schema@._queue_key(@schema@._declared_scope()));
   released := v_queue IS NOT NULL AND pg_advisory_unlock_shared(v_queue);

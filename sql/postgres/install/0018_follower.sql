@@ -6,8 +6,8 @@
 
 CREATE TABLE IF NOT EXISTS @schema@.followers (
   name       text COLLATE pg_catalog."C" PRIMARY KEY CHECK (char_length(name) BETWEEN 1 AND 200),
-  stream_id  text COLLATE pg_catalog."C",  -- either one stream
-  scope      text COLLATE pg_catalog."C",  -- or all streams of a scope
+  stream_id  text COLLATE pg_catalog."C",  -- of a follower of one stream
+  scope      text COLLATE pg_catalog."C",  -- of a follower of all streams of a scope
   run        bigint NOT NULL DEFAULT 1,
   started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   started_by text NOT NULL DEFAULT session_user,

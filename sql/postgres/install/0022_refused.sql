@@ -65,8 +65,8 @@ BEGIN
 END $$;
 
 -- What was refused since this was last called: writes it to the audit, and returns it. If this transaction may not write (a standby, READ
--- ONLY, an older snapshot), or if another is writing the same now, the rows are only returned, without an id. What has no place any more is
--- returned as a sum without a scope.
+-- ONLY, an older snapshot), or if another is writing the same now, the rows are only returned, without an id. Refusals that are in no place
+-- any more are returned as a sum without a scope.
 CREATE OR REPLACE FUNCTION @schema@._refused_since() RETURNS SETOF @schema@.audit
 LANGUAGE plpgsql SECURITY DEFINER ROWS 9 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

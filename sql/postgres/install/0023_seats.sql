@@ -11,7 +11,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.seats (
   started timestamptz NOT NULL,
   session bigint NOT NULL,
   term    bigint NOT NULL,
-  -- Names the seat. Random, because a number could come again after a crash: an old stand() that arrives late must not remove a newer seat.
+  -- Names the seat. Random, because a number could be used again after a crash: an old stand() that arrives late must not remove a newer
+  -- seat.
   nonce   uuid NOT NULL UNIQUE,
   -- SHA-256 of the holder's secret.
   secret  bytea NOT NULL,

@@ -85,7 +85,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION @schema@._require_at_commit() FROM PUBLIC;
 
--- For the guard's library: the same test again, at the last moment before the commit is written.
+-- For the guard's library: the test of _require_at_commit() again, at the last moment before the commit is written.
 CREATE OR REPLACE FUNCTION @schema@._guard_required(p_required text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -150,7 +150,7 @@ CREATE TABLE @schema@.protected (
   protected_by nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN()
 );
 GO
--- What is put in front of a scope column's values.
+-- The prefix that protect or adopt puts in front of a scope column's values.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.adopted') AND c.name = N'scope_prefix')
   ALTER TABLE @schema@.adopted ADD scope_prefix nvarchar(150) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'';
 GO
@@ -213,7 +213,7 @@ GO
 -- Up to version 14 this was not recorded: NULL, and any login of level write may end such a run.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.job_runs') AND c.name = N'started_by') EXEC(N'ALTER TABLE @schema@.job_runs ADD started_by nvarchar(128) NULL');
 GO
--- What the request for the run asked for (0018). NULL: nobody requested the run.
+-- The kind of run that job_request was called for (0018). NULL: nobody requested the run.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.job_runs') AND c.name = N'request') EXEC(N'ALTER TABLE @schema@.job_runs ADD request varchar(7) NULL CHECK (request IN (''run'', ''dry-run'', ''resume''))');
 GO
 IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.job_runs') AND i.name LIKE N'job_runs_scope%') CREATE INDEX job_runs_scope ON @schema@.job_runs (scope_key, run_id);

@@ -419,8 +419,8 @@ BEGIN
     IF @rc >= 0 RETURN 0;
   END
   DECLARE @wait int = CAST(@schema@._setting('check_wait_ms') AS int), @start datetime2(3) = SYSUTCDATETIME(), @left int, @has nvarchar(32) = N'NoLock';
-  -- A session that has one of gate and queue goes past the turnstile to the other, for the same reason. A raise takes the gate first, so a
-  -- session in the gate can still get the queue.
+  -- A session that has one of gate and queue goes past the turnstile to the other, because a raise may be waiting for it. A raise takes the
+  -- gate first, so a session in the gate can still get the queue.
   IF @owner = N'Transaction' SET @has = APPLOCK_MODE(@role, STUFF(@lock, 3, 1, N'g'), N'Session');
   ELSE IF @@TRANCOUNT > 0 SET @has = APPLOCK_MODE(@role, STUFF(@lock, 3, 1, N'q'), N'Transaction');
   SET @left = CASE WHEN @wait < 1 THEN 1 ELSE @wait END;
