@@ -48,9 +48,9 @@ static ResourceOwner owner_of_locks(void) {
   return guard_mode() == GUARD_ENFORCE ? TopTransactionResourceOwner : CurrentResourceOwner;
 }
 
-// Whether another session holds the turnstile; does not take it. GetLockConflicts() returns room
-// for every session, so it gets a memory context that is kept for the next call: a statement's
-// context would request that memory from the system each time.
+// Whether another session holds the turnstile exclusively; does not take it. GetLockConflicts()
+// returns room for every session, so it gets a memory context that is kept for the next call: a
+// statement's context would request that memory from the system each time.
 static bool raise_is_under_way(const ScopeKeys* keys) {
   static MemoryContext context = NULL;
   MemoryContext caller;

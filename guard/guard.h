@@ -24,7 +24,7 @@
 #include "interface.h"
 
 // A transaction that has passed this many scopes takes no further advisory locks; layer 1 then
-// locks fence rows instead (0004_escalation).
+// locks fence rows instead (sql/postgres/install/0004_escalation.sql).
 #define LOCKED_SCOPES_MAX 60
 
 #define ERRCODE_TERM_REQUIRED MAKE_SQLSTATE('T', 'G', '0', '0', '2')
@@ -99,7 +99,7 @@ typedef struct Pass {
   // Whether the last raise was compared with the snapshot of a statement that writes. A check by
   // arguments does not know that snapshot.
   bool compared;
-  bool by_row;  // layer 1 holds the fence's row instead of an advisory lock (0004_escalation)
+  bool by_row;  // layer 1 holds the fence's row instead of an advisory lock (LOCKED_SCOPES_MAX)
   ScopeName* scope;
 } Pass;
 extern int passes_count(void);

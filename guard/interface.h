@@ -41,7 +41,8 @@ typedef struct GuardInterface {
   CarriedAppend append;
   CarriedAppend append_many;
 
-  // Whether the guard leaves this process alone, such as recovery, autovacuum and replication.
+  // Whether the guard leaves this process alone: a worker of autovacuum or of logical replication,
+  // or any process of a server in recovery, for example.
   bool (*exempt)(void);
   bool (*argument_scope)(FunctionCallInfo fcinfo, int number, ScopeName* name);
   bool (*claim_set_name)(ScopeName* name, const char* text, size_t length);

@@ -1,9 +1,9 @@
 // append() and append_many() without SQL, for the common case only: the same locks, the same
-// comparisons and the same rows as in 0005_append. It leaves everything else to layer 1, such as a
-// stream of another scope, an unexpected number, a known write id, write ids of a batch, more than
-// 1 MiB, a term that is not exactly at a trusted fence, a row with a higher term, and a table to
-// which its owner has added triggers, rules, row security, constraints or columns. It also runs in
-// sessions that are not guarded.
+// comparisons and the same rows as in sql/postgres/install/0005_append.sql. It leaves everything
+// else to layer 1, such as a stream of another scope, an unexpected number, a known write id, write
+// ids of a batch, more than 1 MiB, a term that is not exactly at a trusted fence, a row with a
+// higher term, and a table to which its owner has added triggers, rules, row security, constraints
+// or columns. It also runs in sessions that are not guarded.
 #include "shortcuts.h"
 
 typedef struct AppendOf {

@@ -8,8 +8,8 @@
 -- (NOLOCK). Until: statement, transaction, session, owner (transaction or session, as @owner says).
 -- Three rules hold everywhere:
 -- 1. A read that only chooses the way takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is to
--- be evicted ("SET TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read once an application lock keeps its writers away: by a
--- locking read, or by NOLOCK where that lock keeps away all of them.
+-- be evicted ("SET TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read under an application lock that keeps its writers
+-- away: by a locking read, or by NOLOCK where nobody else can change it.
 -- 2. No statement has HOLDLOCK, and checks, appends, leases and raises set the level READ COMMITTED: key-range locks would stop the next
 -- scope. Each public procedure sets LOCK_TIMEOUT, and one that writes sets ROWCOUNT. What a procedure sets ends with it ("SET Statements
 -- (Transact-SQL)").
