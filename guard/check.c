@@ -1,25 +1,26 @@
-// The check. This file only finds out whether everything is as it should be; in every other case it
-// calls layer 1, which refuses or lets the write pass. It never raises a fence: the user's row
-// locks may be held, and an exclusive lock would last as long as the user's transaction.
+// The check. A write passes here if the declared term equals a trusted fence; in every other case
+// this file calls layer 1, which refuses or lets the write pass. It never raises a fence: the
+// user's row locks may be held, and an exclusive lock would last as long as the user's transaction.
 //
-// The lock belongs to the whole transaction instead of the savepoint in which it is taken, so
-// ROLLBACK TO does not release it, and no SQL can. A check just before COMMIT is as good as an
-// earlier one: locks are released after the commit is visible.
+// In mode enforce the lock belongs to the whole transaction instead of the savepoint in which it is
+// taken, so ROLLBACK TO does not release it, and no SQL can. Mode observe takes none. A check just
+// before COMMIT is as good as an earlier one: locks are released after the commit is visible.
 #include "guard.h"
 
-// True: nothing has changed since the last write passed, so the next one passes at once.
+// Nothing has changed since the last write was checked, so the next one needs no check.
 static bool passed_now = false;
 // Whether the declaration has changed since the last check, and whether a statement has run since.
 static bool claim_changed = false;
 static bool ran_since = false;
-// Counts changes of the declaration, and remembers how many of them the start of the last statement
-// has taken into account.
+// How often the declaration has changed: until now, and until the latest statement began or went
+// on.
 static uint32 changes = 0;
 static uint32 changes_known = 0;
 
 // Nothing may fail here, because settings are restored at the end of transactions too. A statement
-// that is still writing when the claim changes also writes under the new claim, so both are
-// checked: the new one after any statement, the previous one by the next check.
+// that is still writing when the claim changes writes under both claims, so both are checked: the
+// previous one, now owed, by the next check; the new one as if a statement had run under it
+// (ran_since).
 void check_claim_changed(ClaimSetting setting) {
   bool may_write = hooks_may_write(ran_since);
   if (may_write && IsTransactionState()) { claim_note_owed(setting); }
@@ -34,22 +35,22 @@ void check_statement_runs(void) {
   changes_known = changes;
 }
 
-// A portal may have begun under another claim.
+// A cursor that is read on may have begun under another claim.
 void check_statement_goes_on(void) {
   if (changes_known != changes) { check_statement_runs(); }
 }
 
-// Called at ROLLBACK TO.
+// The next write is checked again: after ROLLBACK TO, a transaction's end or a change of mode.
 void check_forget(void) { passed_now = false; }
 
-// Outside guarded sessions locks behave as in SQL: ROLLBACK TO releases them.
+// Outside of mode enforce locks behave as in SQL: ROLLBACK TO releases them.
 static ResourceOwner owner_of_locks(void) {
   return guard_mode() == GUARD_ENFORCE ? TopTransactionResourceOwner : CurrentResourceOwner;
 }
 
-// Looks without locking. The server's answer has room for every session, so it gets a memory
-// context that is kept for the next look: a statement's context would request that memory from the
-// system each time.
+// Whether another session holds the turnstile exclusively; does not take it. GetLockConflicts()
+// returns room for every session, so it gets a memory context that is kept for the next call: a
+// statement's context would request that memory from the system each time.
 static bool raise_is_under_way(const ScopeKeys* keys) {
   static MemoryContext context = NULL;
   MemoryContext caller;
@@ -70,7 +71,8 @@ static bool raise_is_under_way(const ScopeKeys* keys) {
   return found;
 }
 
-// Takes the queue's lock, shared, until the end of the transaction; false if a raise is under way.
+// Takes the queue's lock, shared, if that needs no wait; false: a raise is under way, or another
+// session holds it exclusively.
 static bool share(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LockAcquireResult result = LOCKACQUIRE_NOT_AVAIL;
@@ -98,8 +100,8 @@ static void give_back(const ScopeKeys* keys) {
   CurrentResourceOwner = owner;
 }
 
-// Layer 1 has waited for the queue and holds its lock, so this is granted at once: a holder of a
-// lock gets it again.
+// Takes the lock, which layer 1 has got by waiting, once more, for the whole transaction. This is
+// granted at once: a holder of a lock gets it again.
 static void share_after_waiting(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LOCKTAG tag;
@@ -140,8 +142,8 @@ static bool too_early(Snapshot snapshot, FullTransactionId raised) {
   return hides(snapshot, raised) || (outer != snapshot && hides(outer, raised));
 }
 
-// Mode observe must refuse nothing, so it counts an error of layer 1 as a refusal. A cancelled
-// statement is not one: the client wanted it.
+// For mode observe, which refuses nothing: counts what layer 1 would refuse. An error inside layer
+// 1 counts as a refusal, but a cancelled statement stays cancelled.
 static void count_refusal(const ScopeName* scope, int64 term, const Fence* fence, bool early) {
   MemoryContext context = CurrentMemoryContext;
   ResourceOwner owner = CurrentResourceOwner;
@@ -184,7 +186,8 @@ static void observe(const ScopeName* scope, int64 term, Snapshot snapshot) {
   if (early || !is_sure(&fence, term)) { count_refusal(scope, term, &fence, early); }
 }
 
-// Locks the scope and reads its fence. False, without the lock, if anything is not as it should be.
+// Locks the scope and reads its fence. False, without the lock, unless the fence is trusted and at
+// `term`.
 static bool share_and_compare(const ScopeName* scope, int64 term, const ScopeKeys* keys,
                               Fence* fence) {
   layer1_learn_trust(scope, term);
@@ -196,9 +199,9 @@ static bool share_and_compare(const ScopeName* scope, int64 term, const ScopeKey
 }
 
 // The common case of check_term() and append(), without SQL, also in sessions that are not guarded.
-// False: layer 1 has to look. It looks at the fence before it locks, too: above the fence layer 1
-// raises, and a shared lock is never turned into an exclusive one. Only at READ COMMITTED: at other
-// levels the snapshot could hide a raise.
+// False: layer 1 has to run the check in SQL. The fence is read before it is locked, because a term
+// above it is a raise, and a shared lock is never turned into an exclusive one. Only at READ
+// COMMITTED: at other levels the snapshot could hide a raise.
 bool check_by_arguments(const ScopeName* scope, int64 term) {
   ScopeKeys keys;
   Pass* pass;
@@ -225,8 +228,9 @@ static bool has_marks(void) {
   return marks != NULL && *marks != '\0';
 }
 
-// For the triggers of protect(): whether the scope has been passed, or passes now with what is
-// declared. False: layer 1 has to look. `snapshot` is that of the statement that writes.
+// For the triggers of protect(): whether the transaction has passed the scope's check, or passes it
+// now with what is declared. False: layer 1 has to run the check in SQL. `snapshot` is that of the
+// statement that writes.
 bool check_for_protect(const ScopeName* scope, Snapshot snapshot) {
   Pass* pass;
   ScopeKeys keys;
@@ -236,10 +240,10 @@ bool check_for_protect(const ScopeName* scope, Snapshot snapshot) {
   if (XactIsoLevel > XACT_READ_COMMITTED) { return false; }
   pass = passes_of_scope(scope);
   if (pass != NULL) {
-    // The pass came by arguments, or before a ROLLBACK TO, so its term may be too new for this
-    // statement. A rolled-back savepoint may have released the lock although the pass is older, as
-    // with a cursor that failed in it. So the lock is taken again; whoever still holds it gets it
-    // at once.
+    // The pass came by arguments, or before a ROLLBACK TO, so its raise may be newer than this
+    // statement's snapshot. A rolled-back savepoint may have released the lock although the pass is
+    // older, as with a cursor that failed in it. So the lock is taken again; whoever still holds it
+    // gets it at once.
     if (pass->epoch == passes_epoch()) {
       layer1_read_fence(scope, &fence);
     } else if (!share_and_compare(scope, pass->term, &pass->keys, &fence)) {
@@ -266,7 +270,7 @@ bool check_for_protect(const ScopeName* scope, Snapshot snapshot) {
   return true;
 }
 
-// The same for a table that any scope may write to.
+// Like check_for_protect(), for a table that any scope may write to.
 bool check_any_for_protect(Snapshot snapshot) {
   Pass* last = passes_of_scope(NULL);
   ScopeName scope;
@@ -307,7 +311,8 @@ static void check(const ScopeName* scope, int64 term, const ScopeKeys* keys, Sna
   sessions_show_pass(scope, term);
 }
 
-// The session's declaration is malformed or incomplete. Layer 1 refuses it, or says what it means.
+// The session's declaration is missing, incomplete or no plain one. Layer 1 refuses it, or reads
+// another spelling of the term.
 static void check_odd(Snapshot snapshot) {
   ScopeName scope;
   ScopeKeys keys;
@@ -321,7 +326,7 @@ static void check_odd(Snapshot snapshot) {
   check(&scope, term, &keys, snapshot);
 }
 
-// Checks claims that were in force while something may have written.
+// Checks the claims that are owed a check.
 void check_owed(Snapshot snapshot) {
   Claim claim;
   while (claim_next_owed(&claim)) {
@@ -341,8 +346,8 @@ void check_owed(Snapshot snapshot) {
   }
 }
 
-// A write is about to begin: it passes, or an error is raised. If nothing is declared, what the
-// transaction has passed by calls of layer 1 counts.
+// A write is about to begin: it passes, or an error is raised (mode observe: counted). If nothing,
+// or only half a claim, is declared, the transaction's latest pass counts.
 void check_require(Snapshot snapshot) {
   Claim* claim;
   check_owed(snapshot);

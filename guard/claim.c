@@ -10,8 +10,8 @@ static char* term_setting = NULL;
 
 static Claim claim;
 static bool claim_is_fresh = false;
-// The texts that `claim` was read from, because SET LOCAL sets and restores the same two values in
-// every transaction.
+// The texts that `claim` was read from. They need not be parsed again where SET LOCAL sets and
+// restores the same two values in every transaction.
 static char seen_scope[SCOPE_BYTES_MAX + 1];
 static char seen_term[24];
 
@@ -116,8 +116,8 @@ Claim* claim_now(void) {
   return &claim;
 }
 
-// The claim in the comment of the client's statement; what is missing there comes from the
-// settings. For guarded sessions.
+// The claim in the comment of the client's statement; the settings supply what it does not declare.
+// For guarded sessions.
 Claim* claim_of_statement(void) {
   static Claim commented;
   by_comment = comments_read();
@@ -126,8 +126,8 @@ Claim* claim_of_statement(void) {
   return &commented;
 }
 
-// Claims that have ended unchecked: something may have written under them without any hook seeing
-// it. A few places are enough, because every statement that begins checks them.
+// Claims that are owed a check: something may have written under them without any hook seeing it.
+// A few places are enough, because every statement that begins checks them.
 static struct {
   int count;
   bool too_many;

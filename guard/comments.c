@@ -218,9 +218,9 @@ static void read_rest(const char* at, const char* end) {
   }
 }
 
-// Where the statement begins whose first token is at `first` or later: after the token before that.
-// From PostgreSQL 18 on, a statement's location is that of its first token, so it excludes the
-// comments in front.
+// The end of the last token before `first`: there the statement begins whose location is `first`.
+// From PostgreSQL 18 on, a location is that of the first token, so it excludes the comments in
+// front.
 static const char* begin_of(const char* text, const char* first) {
   const char* begin = text;
   const char* at = text;
@@ -258,7 +258,8 @@ bool comments_read(void) {
   length = strlen(text);
   if (!names_ours(text, text + length)) { return declares = false; }
   statement = clients_statement();
-  // A cursor of a function counts as part of the client's statement.
+  // A function's cursor runs in a portal of its own, and belongs to the client's statement: what
+  // that declares still counts.
   if (statement == NULL) { return declares; }
   first = statement->stmt_location > 0 ? Min((size_t)statement->stmt_location, length) : 0;
   memset(&found, 0, sizeof found);
@@ -276,6 +277,6 @@ bool comments_read(void) {
   return declares = found.has_scope || found.has_term;
 }
 
-// What the comment declares; NULL: it contains only the other half.
+// What the comment declares as scope and as term; NULL: it does not declare that one.
 const char* comments_scope(void) { return found.has_scope ? found.scope : NULL; }
 const char* comments_term(void) { return found.has_term ? found.term : NULL; }

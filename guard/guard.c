@@ -46,7 +46,7 @@ static bool check_session_setting(bool* value, void** extra pg_attribute_unused(
 static void assign_session_setting(bool value, void* extra pg_attribute_unused()) {
   if (value && !session_guarded) {
     session_guarded = true;
-    // Locks of earlier passes may belong to a savepoint.
+    // ROLLBACK TO may release the locks of earlier passes, which were taken unguarded.
     passes_forget();
     check_forget();
     sessions_show_guarded();
@@ -55,7 +55,7 @@ static void assign_session_setting(bool value, void* extra pg_attribute_unused()
 
 static const char* show_session_setting(void) { return session_guarded ? "on" : "off"; }
 
-// Layer 1's SQL reads this before it reports a pass.
+// Layer 1's SQL reads this setting before it calls the guard.
 static const char* show_guarded(void) { return guard_mode() == GUARD_OFF ? "off" : "on"; }
 
 static const char* show_checks(void) {
@@ -151,8 +151,8 @@ void _PG_init(void) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_session);
-// Guards the session and confirms it. Without the library this function does not exist either, so
-// whoever gets an answer is guarded.
+// Guards the session and confirms it. The call loads the library or fails, so whoever gets an
+// answer is guarded.
 Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   TupleDesc description;
   Datum values[4];
@@ -172,7 +172,7 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
 }
 
 // For functions that only layer 1 may call; raises an error for another caller. False if the guard
-// cannot use this layer 1, which the write then reports.
+// cannot use this layer 1: a guarded session's next write then fails and says why.
 static bool from_layer1(void) {
   if (!layer1_usable()) { return false; }
   if (GetUserId() != layer1_owner()) {
@@ -192,7 +192,8 @@ bool argument_scope(FunctionCallInfo fcinfo, int number, ScopeName* name) {
 
 PG_FUNCTION_INFO_V1(termgate_guard_check);
 // For layer 1: returns "passed" if this transaction passes the check of the scope with that term at
-// once and without a raise; else NULL, which tells every version of layer 1 to look itself.
+// once and without a raise, in mode enforce; else NULL, after which every version of layer 1 runs
+// the check in SQL.
 Datum termgate_guard_check(PG_FUNCTION_ARGS) {
   ScopeName scope;
   if (from_layer1() && !PG_ARGISNULL(1) && guard_mode() == GUARD_ENFORCE && !RecoveryInProgress() &&
@@ -214,9 +215,9 @@ Datum termgate_guard_has_passed(PG_FUNCTION_ARGS) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_last_pass);
-// For layer 1: the scope and term of the latest pass of that scope, or, with NULL, of any; NULL if
-// the guard knows of none. If there is one, the transaction holds the scope's lock; the statement's
-// snapshot has not been compared.
+// For layer 1: the scope and term of the latest pass of that scope, or, with NULL, of any; NULLs if
+// the guard knows of none. The statement's snapshot has not been compared, and ROLLBACK TO may have
+// released the lock unless the session is guarded in mode enforce.
 Datum termgate_guard_last_pass(PG_FUNCTION_ARGS) {
   ScopeName scope;
   TupleDesc description;
@@ -259,8 +260,8 @@ static Datum carry_append(CarriedAppend append, FunctionCallInfo fcinfo) {
   PG_RETURN_DATUM(last);
 }
 
-// For layer 1: append() and append_many() by the library of guard/shortcuts/. NULL, with nothing
-// written, if it is not loaded or layer 1 has to look.
+// For layer 1: append() and append_many() by the library of guard/shortcuts/. NULL, without a new
+// write, if it is not loaded or layer 1 has to run them in SQL.
 PG_FUNCTION_INFO_V1(termgate_guard_append);
 Datum termgate_guard_append(PG_FUNCTION_ARGS) { return carry_append(interface.append, fcinfo); }
 PG_FUNCTION_INFO_V1(termgate_guard_append_many);
@@ -269,15 +270,16 @@ Datum termgate_guard_append_many(PG_FUNCTION_ARGS) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);
-// For layer 1: marks its own notification or count, from the call with true to the call with false.
+// For layer 1: from a call with true to a call with false it notifies, or moves a sequence of its
+// own (it counts a refusal, for example). Neither needs a check.
 Datum termgate_guard_layer1_call(PG_FUNCTION_ARGS) {
   if (from_layer1()) { hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0)); }
   PG_RETURN_VOID();
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_state);
-// Whether the server has loaded the library, and whether it is the first one. The rest of the list
-// is not shown, because not everybody may see it.
+// Whether the server has loaded the library, and whether shared_preload_libraries names it first.
+// The rest of that list is not shown, because not everybody may see it.
 Datum termgate_guard_state(PG_FUNCTION_ARGS) {
   TupleDesc description;
   Datum values[2];

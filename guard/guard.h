@@ -2,10 +2,10 @@
 // header has what the parts of this folder share.
 //
 //   guard.c       settings, which sessions are guarded, what SQL can call
-//   claim.c       what the session declares, as it is now
+//   claim.c       the claim in the settings, and those that are owed a check
 //   comments.c    what the comment of the client's statement declares
-//   passes.c      what this transaction has passed, and what it has done; savepoints
-//   layer1.c      finds layer 1 in this database; reads a fence; calls layer 1's functions, which decide every refusal
+//   passes.c      what this transaction has passed, by savepoint
+//   layer1.c      finds layer 1 in this database; reads a fence; calls layer 1's functions, which decide nearly every refusal
 //   check.c       locks the scope, compares, remembers
 //   statements.c  which statements write
 //   hooks.c       where the server calls the guard: executor, utility statements, functions, the end of a transaction
@@ -13,13 +13,18 @@
 //
 //   interface.h   what the separate library in guard/shortcuts/ uses of all this
 //
+// Words: a claim is the scope and term that are declared, by settings or by a comment. A pass is a
+// check that this transaction has passed. A function leaves no trace if the end of the transaction
+// cannot see that it wrote. A claim is owed a check if it ended when something may have written
+// under it.
+//
 // One backend is one thread. All state here belongs to the backend, except in sessions.c.
 #pragma once
 
 #include "interface.h"
 
 // A transaction that has passed this many scopes takes no further advisory locks; layer 1 then
-// locks fence rows instead (0004_escalation).
+// locks fence rows instead (sql/postgres/install/0004_escalation.sql).
 #define LOCKED_SCOPES_MAX 60
 
 #define ERRCODE_TERM_REQUIRED MAKE_SQLSTATE('T', 'G', '0', '0', '2')
@@ -55,7 +60,7 @@ typedef struct Fence {
   bool found;
   int64 term;
   int64 generation;
-  bool vouched;  // the row itself says that it belongs to this very table
+  bool vouched;  // the row names the OID of this table, so no restored dump brought it
   FullTransactionId raised;
 } Fence;
 
@@ -91,10 +96,10 @@ typedef struct Pass {
   int64 term;
   int level;     // nesting level of the savepoint that it belongs to
   uint32 epoch;  // passes_epoch() when the fence was last read for it
-  // Compared with the snapshot of the statement that writes, which a check by arguments cannot
-  // know.
+  // Whether the last raise was compared with the snapshot of a statement that writes. A check by
+  // arguments does not know that snapshot.
   bool compared;
-  bool by_row;  // layer 1 holds the fence's row instead of a lock (0004_escalation)
+  bool by_row;  // layer 1 holds the fence's row instead of an advisory lock (LOCKED_SCOPES_MAX)
   ScopeName* scope;
 } Pass;
 extern int passes_count(void);

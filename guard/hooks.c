@@ -1,7 +1,8 @@
 // Where the server calls the guard. There are two lines of defence. The first write of a
 // transaction is checked before it begins. And no transaction that has an id, or has used something
-// that leaves no trace, commits or is prepared without a passed check. The second alone would keep
-// the guarantees; the first refuses early and covers effects that no rollback undoes.
+// that leaves no trace, commits or is prepared without a passed check; writes of layer 1 alone need
+// none. The second would be enough for what a rollback undoes; the first refuses early, and covers
+// what it does not undo.
 //
 // The order at COMMIT (CommitTransaction, the same from 13 to 18) is: deferred triggers, our
 // callback, NOTIFY, the commit record, visibility, and only then the release of locks.
@@ -17,8 +18,8 @@ static object_access_hook_type next_object_access = NULL;
 static bool used_traceless = false;
 // Whether a statement of layer 1 gave the transaction its id.
 static bool id_is_layer1s = false;
-// Set from hooks_layer1_call(true) to hooks_layer1_call(false): layer 1 notifies, or counts a
-// refusal.
+// Set from hooks_layer1_call(true) to hooks_layer1_call(false): layer 1 notifies, or moves a
+// sequence of its own.
 static bool in_layer1_call = false;
 // How many nested statements run, and how many of them write.
 static int running = 0;
@@ -59,9 +60,9 @@ static void before_statement(QueryDesc* query, int flags) {
   check_owed(query->snapshot);
   if (!statement_writes(query, flags)) {
     check_statement_runs();
-    // What the statement runs may write at a time when its text is no longer available.
+    // Reads its comment now: a function that it calls may write when the text is not available.
     (void)claim_of_statement();
-    // The statement took no id after all.
+    // The earlier statement of layer 1 took no id after all.
     if (id_is_layer1s && !has_id()) { id_is_layer1s = false; }
     return;
   }
@@ -141,7 +142,7 @@ static void executor_finish(QueryDesc* query) {
   PG_END_TRY();
 }
 
-// Whether the utility statement itself writes.
+// Checks the utility statement if it writes; returns whether it does.
 static bool before_utility(const Node* statement) {
   if (!IsA(statement, TransactionStmt)) { check_owed(statement_snapshot()); }
   if (IsA(statement, DiscardStmt) && !has_id()) {
@@ -162,7 +163,7 @@ static bool before_utility(const Node* statement) {
   return true;
 }
 
-// A statement that only sets a setting cannot write.
+// A statement that only changes a setting or the transaction's state cannot write.
 static bool only_sets(const Node* statement) {
   return IsA(statement, VariableSetStmt) || IsA(statement, TransactionStmt);
 }
@@ -196,8 +197,8 @@ static void process_utility(UTILITY_PARAMETERS) {
 // claim is caught at the transaction's end.
 static void before_function(Oid function) {
   if (!function_leaves_no_trace(function) || in_layer1_call || !guarding()) { return; }
-  // Layer 1 itself notifies that a lease was released, in the name of its owner. No guarded session
-  // may act as that role.
+  // Layer 1 itself notifies those who follow a stream, as its owner. No guarded session may act as
+  // that role.
   if (function_is_notify(function) && layer1_usable() && GetUserId() == layer1_owner()) { return; }
   if (IsInParallelMode()) {
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -220,8 +221,8 @@ static void object_access(ObjectAccessType access, Oid class, Oid object, int su
   if (access == OAT_FUNCTION_EXECUTE && class == ProcedureRelationId) { before_function(object); }
 }
 
-// Called in every session, guarded or not, and after all deferred triggers: layer 1's own trigger
-// has looked earlier, and others may have run since.
+// Called in every session, guarded or not, and after all deferred triggers: layer 1's own one has
+// tested the leases earlier, and others may have run since.
 static void leases_before_commit(void) {
   const char* required = GetConfigOption("termgate.required_leases", true, false);
   if (required != NULL && required[0] != '\0' && layer1_found()) {

@@ -30,7 +30,7 @@ typedef struct Layer1Call {
   uint32 plan_epoch;
 } Layer1Call;
 
-// An append that layer 1 delegates; false, with nothing written, if layer 1 has to look.
+// An append that layer 1 delegates; false, without a new write, if layer 1 has to run it in SQL.
 typedef bool (*CarriedAppend)(FunctionCallInfo fcinfo, Datum* last);
 
 typedef struct GuardInterface {
@@ -41,7 +41,8 @@ typedef struct GuardInterface {
   CarriedAppend append;
   CarriedAppend append_many;
 
-  // Whether the guard leaves this process alone, such as recovery, autovacuum and replication.
+  // Whether the guard leaves this process alone: a worker of autovacuum or of logical replication,
+  // or any process of a server in recovery, for example.
   bool (*exempt)(void);
   bool (*argument_scope)(FunctionCallInfo fcinfo, int number, ScopeName* name);
   bool (*claim_set_name)(ScopeName* name, const char* text, size_t length);
@@ -62,7 +63,7 @@ typedef struct GuardInterface {
   void (*hooks_layer1_writes)(void);
 
   // Whether the transaction passes a check, at once and without a raise. False: layer 1 has to
-  // look.
+  // run the check in SQL.
   bool (*check_by_arguments)(const ScopeName* scope, int64 term);
   bool (*check_for_protect)(const ScopeName* scope, Snapshot snapshot);
   bool (*check_any_for_protect)(Snapshot snapshot);

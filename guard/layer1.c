@@ -2,9 +2,9 @@
 // functions.
 //
 // It finds layer 1 in this database and calls its functions. The schema is that of the extension's
-// own entry, which only a superuser can have made; a schema with the right name proves nothing. The
-// rules are layer 1's: this file only checks whether a fence is trustworthy, and calls a function
-// if it is not.
+// entry in pg_extension, which only a superuser can have made; a schema with the right name proves
+// nothing. The rules are layer 1's: this file only recognises a fence that is trusted, and calls
+// layer 1 for any other.
 #include "guard.h"
 
 typedef struct Layer1 {
@@ -192,9 +192,9 @@ static void find_passing(Layer1* found) {
   }
 }
 
-// Locks the table of fences. It waits only if somebody has locked the whole table by hand. At
-// COMMIT the server's own timeouts are off already, so this wait has its own: the default of
-// check_wait_ms, because that setting is in a table as well.
+// Locks the table of fences. It waits only for ACCESS EXCLUSIVE, which somebody has taken by hand
+// or an upgrade needs. At COMMIT statement_timeout is off already, so this wait has its own: the
+// default of check_wait_ms, because that setting is in a table as well.
 static void lock_fences(Oid table, const char* schema) {
   enum { WAIT_MS = 5000 };
   MemoryContext caller = CurrentMemoryContext;
@@ -308,7 +308,8 @@ bool layer1_usable(void) {
   return true;
 }
 
-// The same, but remembers both results: for every statement of sessions that need not be guarded.
+// Like layer1_usable(), but also remembers that there is none, because sessions that are not
+// guarded call it for every statement.
 bool layer1_found(void) {
   uint32 before = news;
   if (here.valid) { return true; }
@@ -346,8 +347,8 @@ bool layer1_passes_by(uint32 function) {
 }
 
 // The row that was read last, as stored in the table. While the scope's lock is held its fence
-// cannot move. If the same bytes are still there, and nobody has updated or deleted them, they are
-// the fence, without an index or a snapshot.
+// cannot be raised. If the same bytes are still there, and nobody has updated or deleted them, they
+// are the fence, without an index or a snapshot.
 static struct {
   bool valid;
   ScopeName scope;
@@ -405,7 +406,7 @@ static Relation open_fences(void) {
   }
 }
 
-// heap_getattr() of newer minor versions calls functions that older ones lack.
+// Not by heap_getattr(), which in newer minor versions calls functions that older ones lack.
 static void read_row(HeapTuple row, TupleDesc description, Fence* fence) {
   Datum* values = palloc(sizeof(Datum) * (Size)description->natts);
   bool* absent = palloc(sizeof(bool) * (Size)description->natts);
@@ -443,8 +444,8 @@ static void remember_row(const ScopeName* scope, HeapTuple row, const Fence* fen
   }
 }
 
-// Compares the whole row except its flags, where hint bits come and go. A raise locks the row
-// before it updates it, so the new row carries that lock too.
+// Compares who wrote the row, and its data. The flags differ, because hint bits come and go. A lock
+// alone is no change: a raise locks the row before it updates it, so the new row carries that lock.
 static bool is_unchanged(HeapTupleHeader there) {
   HeapTupleHeader seen = (HeapTupleHeader)last_row.bytes;
   size_t data = offsetof(HeapTupleHeaderData, t_bits);
@@ -456,7 +457,7 @@ static bool is_unchanged(HeapTupleHeader there) {
          memcmp((char*)there + data, last_row.bytes + data, last_row.length - data) == 0;
 }
 
-// The buffer is pinned, and this function releases it.
+// Whether the buffer has the row that was read last. It is pinned; this function releases it.
 static bool last_row_is_in(Buffer buffer) {
   OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&last_row.place);
   Page page;
@@ -482,8 +483,8 @@ static bool last_row_is_there(Relation fences, const ScopeName* scope) {
   return last_row_is_in(last_row.buffer);
 }
 
-// The same without opening the table, if its block is still in the same place of the server's
-// memory. False proves nothing.
+// Like last_row_is_there(), but does not open the table: works if its block is still in the same
+// place of the server's memory. False proves nothing.
 static bool last_row_is_where_it_was(const ScopeName* scope) {
   return here.valid && last_row.valid && BufferIsValid(last_row.buffer) &&
          is_same_scope(scope, &last_row.scope) &&
@@ -570,16 +571,16 @@ static uint64 execute(Layer1Call* call, Datum* values, const char* nulls) {
   return SPI_processed;
 }
 
-// Keeps the plan while a call runs, because it may be in use.
+// Frees a plan that was made for another schema, unless a call runs, which may be using it.
 static void forget_outdated_plan(Layer1Call* call) {
   if (busy > 0 || call->plan == NULL || call->plan_epoch == plans_epoch) { return; }
   SPI_freeplan(call->plan);
   call->plan = NULL;
 }
 
-// Calls a function of layer 1 as its owner, so that a guarded role needs no privileges on it. Our
-// hooks ignore it meanwhile. Returns `columns` of the answer's only row; values that are not plain
-// are copied to the caller's memory.
+// Runs a function or statement of layer 1 as its owner, so that a guarded role needs no privileges
+// on it. Our hooks ignore it. Stores `columns` values of the only row in `answer`, those that are
+// not plain in the caller's memory; returns how many rows were returned or changed.
 static uint64 call_layer1(Layer1Call* call, Datum* values, const char* nulls, int columns,
                           Datum* answer, bool* absent) {
   MemoryContext caller = CurrentMemoryContext;
@@ -636,7 +637,8 @@ void layer1_declared(ScopeName* scope, int64* term) {
   *term = DatumGetInt64(answer[1]);
 }
 
-// Raises TG007 if a lease that require_lease() has named is over. `required` is what it has noted.
+// Raises TG007 if a lease that require_lease() has named is over. `required`: the setting
+// termgate.required_leases, in which it has noted them.
 void layer1_require_leases(const char* required) {
   Datum values[1] = {CStringGetTextDatum(required)};
   call_layer1(&required_leases, values, NULL, 0, NULL, NULL);

@@ -2,9 +2,9 @@
 // savepoint's passes come later. It is allocated in the transaction's memory and only forgotten at
 // its end, where nothing may fail and nothing need be freed.
 //
-// ROLLBACK TO drops the passes since its savepoint. Earlier ones stay, because their lock is the
-// whole transaction's. But the fence is read again before the next write: the session itself may
-// have raised it in the savepoint, which is undone.
+// ROLLBACK TO drops the passes since its savepoint, and keeps the earlier ones. But their fence is
+// read again before the next write: the session itself may have raised it in the savepoint, which
+// is undone. Outside of mode enforce the lock is taken again too, because it may be gone.
 #include "guard.h"
 
 // Up to this many passes a search reads the list; beyond that there is an index.
@@ -110,7 +110,7 @@ Pass* passes_of_scope(const ScopeName* scope) {
 }
 
 // Whether exactly this claim has passed, and its fence has been read since the last ROLLBACK TO.
-// Searches only the latest passes. Nothing may fail here.
+// Searches only the latest passes. Called from setting hooks, so nothing may fail here.
 bool passes_has_claim(const char* scope, const char* term) {
   char text[24];
   int i;

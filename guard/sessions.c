@@ -9,8 +9,8 @@ typedef struct Place {
   int pid;                   // 0: not guarded, or not in use
   Oid database;
   Oid role;
-  bool ratchet;
-  bool passed;  // in the current transaction
+  bool ratchet;  // guarded by termgate.guard_session, which nothing takes back
+  bool passed;   // in the current transaction
   int64 term;
   TimestampTz since;
   char scope[SCOPE_BYTES_MAX + 1];

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 // OIDs in pg_proc of functions that write without a trace that the end of a transaction could see:
-// they take no transaction id, or take it after the last look, or have an effect that no rollback
-// undoes. They are the same from 13 to 18, in ascending order; tests/live/guard/guard_test.py
-// compares them with each server.
+// they take no transaction id, or take it after the guard's last check, or have an effect that no
+// rollback undoes. They are the same from 13 to 18, in ascending order;
+// tests/live/guard/guard_test.py compares them with each server.
 static const Oid traceless[] = {
     715,   // lo_create
     764,   // lo_import
@@ -118,8 +118,8 @@ static bool writes_foreign_table(const PlannedStmt* plan) {
 
 // INSERT ... WHERE check_term(scope, term) IS NOT NULL includes its own check: it may begin, and
 // the end of the transaction sees whether the check passed. A plan lists the functions that it
-// calls, by hash. A foreign table's rows may already be committed by then, and if reading a foreign
-// table needs a check, it needs it beforehand.
+// calls, by hash. False for foreign tables: rows that are written there may be committed before the
+// transaction ends, and if reading one needs a check, the check must come first.
 bool statement_passes_by_itself(const PlannedStmt* plan) {
   ListCell* cell;
   if (writes_foreign_table(plan) ||

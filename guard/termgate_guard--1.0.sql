@@ -16,7 +16,7 @@ BEGIN
   END IF;
 END $$;
 
--- guard_session() -> version, schema, preloaded, database: guards this session from now on. An error where it cannot.
+-- guard_session() -> version, schema, preloaded, database: guards this session from now on, or fails.
 CREATE FUNCTION @extschema@.guard_session(OUT version text, OUT schema text, OUT preloaded boolean, OUT database text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_session';
 
@@ -32,7 +32,7 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_passed
 CREATE FUNCTION @extschema@.guard_layer1_call(begins boolean) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_layer1_call';
 
--- append() and append_many() without SQL; NULL, and nothing is written, where layer 1 has to look. Only layer 1 may call them.
+-- append() and append_many() without SQL; NULL, without a new write, where layer 1 has to run them in SQL. Only layer 1 may call them.
 CREATE FUNCTION @extschema@.guard_append(stream text, term bigint, payload bytea, expected bigint, scope text, write_id uuid) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_append';
 CREATE FUNCTION @extschema@.guard_append_many(stream text, term bigint, payloads bytea[], expected bigint, scope text, write_ids uuid[]) RETURNS bigint

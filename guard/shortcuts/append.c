@@ -1,15 +1,15 @@
 // append() and append_many() without SQL, for the common case only: the same locks, the same
-// comparisons and the same rows as in 0005_append. It leaves everything else to layer 1, such as a
-// stream of another scope, an unexpected number, a known write id, write ids of a batch, more than
-// 1 MiB, a fence that layer 1 has to look at, a row with a higher term, and a table to which its
-// owner has added triggers, rules, row security, constraints or columns. It also runs in sessions
-// that are not guarded.
+// comparisons and the same rows as in sql/postgres/install/0005_append.sql. It leaves everything
+// else to layer 1, such as a stream of another scope, an unexpected number, a known write id, write
+// ids of a batch, more than 1 MiB, a term that is not exactly at a trusted fence, a row with a
+// higher term, and a table to which its owner has added triggers, rules, row security, constraints
+// or columns. It also runs in sessions that are not guarded.
 #include "shortcuts.h"
 
 typedef struct AppendOf {
   Datum stream;  // of type text
   bool has_scope;
-  ScopeName* scope;  // points to a buffer for the name if the stream's scope must be looked up
+  ScopeName* scope;  // without has_scope: a buffer, into which append_to() reads the stream's scope
   int64 term;
   bool has_expected;
   int64 expected;
@@ -210,10 +210,10 @@ const char* append_schema(void) {
   // A session without a database (physical replication) has no catalogues.
   if (!IsTransactionState() || IsInParallelMode() || !OidIsValid(MyDatabaseId)) { return ""; }
   if (!guard->layer1_usable()) { return ""; }
-  // An append that uses these tables may be calling layer 1 right now; then they must stay.
+  // An append that uses `here` may be calling layer 1 right now; then it must not be filled anew.
   if (here.state == NOT_KNOWN && guard->layer1_is_busy()) { return ""; }
-  // If something changes during the search, it searches again. A server that tests its caches
-  // always reports changes; then SQL runs.
+  // If something changes during the search, it searches again. A server that is built to test its
+  // caches always reports changes; then SQL runs.
   for (tries = 0; here.state == NOT_KNOWN && tries < 3; ++tries) {
     here.state = NOT_USABLE;
     if (find() && here.state == NOT_USABLE) { here.state = USABLE; }
@@ -270,8 +270,8 @@ static bool has_last_stream(Page page) {
            !HeapTupleHeaderXminInvalid(there) && TransactionIdDidCommit(last_stream.writer)));
 }
 
-// Finds the stream's row in its last place, and pins its buffer, so that the row cannot be removed;
-// NULL proves nothing.
+// Finds the stream's row in its last place, and pins its buffer, so that the row cannot be removed.
+// NULL does not prove that there is no such stream.
 static HeapTuple stream_where_it_was(Relation streams, Datum stream, Buffer* buffer) {
   HeapTuple row = NULL;
   if (!is_last_stream(stream) ||
@@ -300,7 +300,7 @@ static HeapTuple stream_where_it_was(Relation streams, Datum stream, Buffer* buf
   return row;
 }
 
-// The stream's current row, copied to this memory context; NULL if there is none.
+// A copy of the stream's current row; NULL if there is none.
 static HeapTuple read_stream(Relation streams, Datum stream) {
   ScanKeyData key;
   SysScanDesc scan;
@@ -319,15 +319,15 @@ static bool is_scope(Datum value, const ScopeName* scope) {
          memcmp(VARDATA_ANY(name), SCOPE_STRING(scope), VARSIZE_ANY_EXHDR(name)) == 0;
 }
 
-// Whether rows show a higher term, because the fence may have been lowered or lost. One index
-// probe.
+// Whether the scope's stream writes show a higher term, because the fence may have been lowered or
+// lost. One index probe.
 static bool shows_higher_term(Relation writes, const ScopeName* scope, int64 term) {
   ScanKeyData keys[2];
   SysScanDesc scan;
   bool higher;
   ScanKeyInit(&keys[0], WRITE_SCOPE + 1, BTEqualStrategyNumber, F_TEXTEQ, SCOPE_DATUM(scope));
   ScanKeyInit(&keys[1], WRITE_TERM + 1, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(term));
-  // Looks at current rows, which needs no snapshot in the common case that there are none.
+  // SnapshotSelf: rows that are committed now or are this transaction's own. It costs no snapshot.
   scan = systable_beginscan(writes, here.writes_by_term, true, SnapshotSelf, 2, keys);
   higher = HeapTupleIsValid(systable_getnext(scan));
   systable_endscan(scan);
@@ -354,7 +354,7 @@ static void index_row(Relation table, const Indexes* indexes, HeapTuple row, con
   }
 }
 
-// Whether the stream may be created, which needs a named scope.
+// Whether the stream may be created: the caller must have named its scope.
 static bool may_be_new(const AppendOf* what) {
   const text* name = DatumGetTextPP(what->stream);
   int length = pg_mbstrlen_with_len(VARDATA_ANY(name), (int)VARSIZE_ANY_EXHDR(name));
@@ -382,7 +382,7 @@ static void give_numbers_back(const AppendOf* what) {
 
 // Takes the next `count` numbers of the stream, and so locks its row until the end of the
 // transaction; waits for another session that holds it. False, with nothing written, if layer 1 has
-// to look.
+// to run the append in SQL.
 static bool advance(Relation streams, const AppendOf* what, int64* last) {
   for (;;) {
     Datum values[STREAM_COLUMNS];
@@ -474,7 +474,7 @@ static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* 
   // has ended. The primary key of write_ids finds one on another stream.
   if (what->has_write_id && !note_write_id(what, *last + 1)) {
     give_numbers_back(what);
-    // Layer 1 answers a repeated write id without a check, so this one must not count as passed.
+    // Layer 1 answers a repeated write id without a check, so the check above must not count.
     guard->passes_drop(passed);
     return false;
   }
@@ -484,8 +484,8 @@ static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* 
   return true;
 }
 
-// Returns the last number, or false if layer 1 has to look. In that case the scope may already be
-// locked, and the stream is unchanged.
+// Sets `last` to the last number. False if layer 1 has to run the append in SQL: the scope may be
+// locked by then, and the stream has no new write (but may itself be new).
 static bool append_rows(AppendOf* what, int64* last) {
   Relation streams, writes;
   bool done = false;
@@ -497,7 +497,7 @@ static bool append_rows(AppendOf* what, int64* last) {
   writes = table_open(here.writes, RowExclusiveLock);
   // Fails as an UPDATE would, if the table is published and has no replica identity.
   CheckCmdReplicaIdentity(streams, CMD_UPDATE);
-  // Locking has processed invalidations.
+  // Opening the tables has processed invalidations, which may have reported a change.
   if (here.state == USABLE) { done = append_to(streams, writes, what, last); }
   table_close(writes, NoLock);
   table_close(streams, NoLock);
@@ -505,8 +505,8 @@ static bool append_rows(AppendOf* what, int64* last) {
   return done;
 }
 
-// The common body of the two functions below, with append()'s arguments; false if layer 1 has to
-// look. Layer 1 judges the size of a large payload, and the write ids of a batch.
+// What append_one() and append_array() have in common; `fcinfo` has append()'s arguments. False if
+// layer 1 has to run the append in SQL: it judges large payloads, and the write ids of a batch.
 static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int count, bool one,
                             Datum* answer) {
   ScopeName scope;
@@ -559,7 +559,8 @@ bool append_array(FunctionCallInfo fcinfo, Datum* last) {
   return append_payloads(fcinfo, payloads, count, false, last);
 }
 
-// Whether there are no followers, so that nobody needs to be woken.
+// Whether there are no followers, so that nobody needs to be notified. False proves nothing: it
+// only tests whether the table has pages.
 bool append_has_no_follower(void) {
   Relation followers;
   bool none;

@@ -15,8 +15,8 @@ static ExecutorStart_hook_type next_executor_start = NULL;
 
 typedef enum Kind { KIND_OTHER, KIND_STATEMENT, KIND_ROW } Kind;
 
-// What is known about a trigger function; there is room for some of them, by OID. Forgotten
-// whenever a function changes.
+// What is known about a trigger function. A small cache by OID, emptied whenever a function or a
+// schema changes.
 typedef struct TriggerFunction {
   Oid function;
   Kind kind;
@@ -25,8 +25,8 @@ typedef struct TriggerFunction {
 } TriggerFunction;
 static TriggerFunction trigger_functions[16];
 
-// Tables that are listed in `protected`, by OID. A table is removed when its triggers are dropped,
-// which the server announces.
+// Tables that are listed in `protected`, by OID. The server announces when a table's triggers are
+// dropped, as any change of the table; then it is removed here.
 static Oid covered[64];
 
 // A trigger that this library runs, allocated in its statement's memory.
@@ -97,7 +97,7 @@ static void know_functions(void) {
   uint32 unused;
   // If something changes during the search, the next statement searches again.
   functions_known = true;
-  // A later version of the rules drops this function; then SQL runs.
+  // A later version of layer 1's rules has no function of this name; then SQL runs.
   known_rules = OidIsValid(own_function("_library_1", 0, check_term, &unused));
   check_term_oid = own_function("check_term", lengthof(check_term), check_term, &hashes[0]);
   append_oid = own_function("append", lengthof(append), append, &hashes[1]);
@@ -233,8 +233,8 @@ static Datum trigger_by_sql(FunctionCallInfo fcinfo) {
   return answer;
 }
 
-// Whether `protected` lists the table. It reads current rows. If this transaction made the entry
-// and rolls it back to a savepoint, the trigger goes too, which makes this forget the table.
+// Whether `protected` lists the table now. If this transaction made the entry and rolls it back to
+// a savepoint, the trigger goes too, which removes the table from `covered`.
 static bool is_covered(Relation table) {
   Oid* known = &covered[RelationGetRelid(table) % lengthof(covered)];
   Relation list;

@@ -4,13 +4,13 @@ SELECT extname, extversion, nspname FROM pg_extension e JOIN pg_namespace n ON n
 \dx+ termgate_guard
 SELECT name, setting, context, vartype, enumvals FROM pg_settings WHERE name LIKE 'termgate.%' ORDER BY name;
 
--- Not guarded: nothing is asked.
+-- Not guarded: nothing is checked.
 SHOW termgate.guarded;
 CREATE TABLE guarded_table (id int PRIMARY KEY, v int);
 CREATE SEQUENCE guarded_sequence;
 SELECT fence FROM termgate.seal('s', 5);
 
--- Guarded by a superuser's own wish, for this session.
+-- A superuser guards its session.
 SET termgate.guard = enforce;
 SHOW termgate.guarded;
 INSERT INTO guarded_table VALUES (1, 1);
@@ -37,13 +37,13 @@ SELECT pg_current_xact_id() IS NOT NULL AS has_id;
 COMMIT;
 TABLE guarded_table;
 
--- Mode observe lets pass.
+-- Mode observe refuses nothing.
 SET termgate.guard = observe;
 INSERT INTO guarded_table VALUES (2, 2);
 SET termgate.guard = nonsense;
 SET termgate.guarded = off;
 
--- The ratchet.
+-- guard_session() cannot be taken back.
 SET termgate.guard = off;
 SELECT version, schema, database FROM termgate.guard_session();
 SET termgate.guard_session = off;

@@ -1,7 +1,7 @@
 -- Runs after all files of install/, in their transaction. Parameters: none. Locks: those of GRANT.
--- Who may do what is what it was before (before_install.sql), and nothing else, whatever ALTER DEFAULT PRIVILEGES or PostgreSQL itself
--- gives to new objects. A role that had a level keeps it, now with the functions that the files have added to that level. What was granted
--- by hand stays, also on a function that was dropped and created again.
+-- Every role may do what it could before (before_install.sql), and no more, whatever ALTER DEFAULT PRIVILEGES or PostgreSQL itself gives to
+-- new objects. A role that had a level keeps it, now with the functions that the files have added to that level. What was granted by hand
+-- stays, also on a function that was dropped and created again.
 DO $$
 DECLARE
   v_noted jsonb := current_setting('termgate.grants')::jsonb;

@@ -4,8 +4,8 @@
 --   sqlcmd -I -S HOST -U sa -P … -d SCRATCH -i sql/sqlserver/facts.sql
 --
 -- Each line is ok or WRONG, the number and the fact; "left out" if the login or the edition cannot test it. WRONG means that a promise
--- rests on a false assumption: open an issue with the line and the output of SELECT @@VERSION. Some facts need VIEW SERVER STATE; number 28
--- needs a login that may create users. Takes some seconds. What needs two sessions or a restore is at the end, to be done by hand.
+-- rests on a false assumption: open an issue with the line and the output of SELECT @@VERSION. Some facts need VIEW SERVER STATE; 34 to 36,
+-- 82 and 88 create users. Takes some seconds. What needs two sessions or a restore is at the end, to be done by hand.
 SET NOCOUNT ON;
 SET XACT_ABORT OFF;
 GO
@@ -465,8 +465,7 @@ ELSE SELECT 'left out' AS verdict, '39 no sys.database_recovery_status (Azure SQ
 SELECT CASE WHEN ORIGINAL_DB_NAME() = DB_NAME() THEN 'ok' ELSE 'info' END AS verdict, CONCAT('40 ORIGINAL_DB_NAME is ', ORIGINAL_DB_NAME(), ' (sqlcmd -d: this database)') AS fact;
 GO
 -- What the installation and doctor run on Microsoft's server and no other engine compiles: the same texts, with names of their own.
--- An error here would also end termgate init, a raise or doctor. Number 47 needs VIEW SERVER STATE to find a session; its text is compiled
--- for any login.
+-- An error here would also end termgate init, a raise or doctor. Number 84 needs VIEW SERVER STATE, and is left out without it.
 CREATE TABLE #termgate_grants (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, name nvarchar(128) NOT NULL, line nvarchar(1000) NOT NULL);
 CREATE TABLE #termgate_found (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, severity nvarchar(10) NOT NULL, object nvarchar(800) NOT NULL, problem nvarchar(2048) NOT NULL, remedy nvarchar(1000) NOT NULL);
 CREATE TABLE dbo.termgate_facts_protected (table_id int NOT NULL PRIMARY KEY, table_name nvarchar(600) NOT NULL);
@@ -642,7 +641,7 @@ IF NOT EXISTS (SELECT 1 FROM sys.sql_modules m WHERE m.execute_as_principal_id =
 GO
 DROP TABLE dbo.termgate_facts;
 GO
--- By two sessions at once, without layer 1: tests/live/sqlserver/sqlserver_facts_test.py, which also runs this file (facts 51 and on).
+-- Facts 51 and on need two sessions at once, without layer 1: tests/live/sqlserver/sqlserver_facts_test.py, which also runs this file.
 -- By hand
 --
 -- Two sessions, A and B, in a database with layer 1, once with READ_COMMITTED_SNAPSHOT OFF and once with ON (A: EXEC termgate.acquire_lease N'facts', N'a', 1000;)
@@ -652,7 +651,7 @@ GO
 --  c. A: BEGIN TRANSACTION; EXEC termgate.renew_lease N'facts', N'b', 2, 1000;   B, two seconds later: EXEC termgate.acquire_lease N'facts', N'c', 1000;  has a new term.
 --  d. A: BEGIN TRANSACTION; UPDATE termgate.fences SET raised_at = raised_at WHERE scope = N'facts';   B: EXEC termgate.seal N'facts', 9;  50006 after 5 s, with A's session.
 -- A third session throughout: DECLARE @n bigint; EXEC termgate.append N'facts-neighbour', 1, 0x01, @sequence_no = @n OUTPUT;  never waits.
--- An attention: sqlcmd -t 1, EXEC termgate.seal N'facts', 99; while a session holds the scope that cannot be ended. Then a check in the
+-- An attention: sqlcmd -t 1, EXEC termgate.seal N'facts', 99; while a session that cannot be ended holds the scope. Then a check in the
 -- same session passes, and the checks of others do too.
 -- A pooled connection that was reset (SQL_COPT_SS_RESET_CONNECTION, .NET's pool): SELECT SESSION_CONTEXT(N'termgate.term') is NULL, and the
 -- locks of the session are gone.

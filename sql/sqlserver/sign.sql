@@ -1,7 +1,7 @@
 -- The right to evict, without giving it to anybody. To see who holds a lock and to end a session a login needs VIEW SERVER STATE and ALTER
 -- ANY CONNECTION, which are good for every database of the server: no application should have them. This script signs the two procedures
--- that need them with a certificate. While one of them runs, its caller has the rights of the certificate's login, and nobody can log in by
--- that ("ADD SIGNATURE (Transact-SQL)", "CREATE LOGIN (Transact-SQL)", FROM CERTIFICATE).
+-- that need them with a certificate. While one of them runs, its caller has the rights of the certificate's login, as which nobody can log
+-- in ("ADD SIGNATURE (Transact-SQL)", "CREATE LOGIN (Transact-SQL)", FROM CERTIFICATE).
 --
 -- For a member of sysadmin, after `termgate init` and again after each upgrade, which creates the procedures again without their signatures
 -- (`termgate doctor` reports that):

@@ -52,7 +52,7 @@ BEGIN
   ELSE SET @more = @more + 1;
 END
 -- What is bound to it by schema: views and functions WITH SCHEMABINDING, constraints and computed columns that call a function. An engine
--- without this catalog view does not drop what is bound either.
+-- that lacks this catalog view itself refuses to drop what something is bound to.
 SET @id = -2147483648;
 SET @query = N'SELECT TOP (1) @id = o.object_id, @line = CASE WHEN o.type IN (''C'', ''D'') THEN N''ALTER TABLE '' + QUOTENAME(OBJECT_SCHEMA_NAME(o.parent_object_id)) + N''.'' + QUOTENAME(OBJECT_NAME(o.parent_object_id)) + N'' DROP CONSTRAINT '' + QUOTENAME(o.name) + N'';''
    WHEN o.type = ''U'' THEN N''ALTER TABLE '' + QUOTENAME(OBJECT_SCHEMA_NAME(o.object_id)) + N''.'' + QUOTENAME(o.name) + N'' DROP COLUMN: its computed column''

@@ -60,11 +60,11 @@ CREATE TABLE IF NOT EXISTS @schema@.fences (
   term       bigint NOT NULL CHECK (term BETWEEN 0 AND 4611686018427387904),
   raised_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
   raised_by  text NOT NULL DEFAULT session_user,
-  -- Who may raise it: any writer whose term is higher, or only a seal.
+  -- writer: the check of a higher term raises the fence. seal: no check does, but seals, leases and operators do.
   raise_by   text NOT NULL DEFAULT 'writer' CHECK (raise_by IN ('writer', 'seal')),
   -- The incarnation of the database that vouches for the term; see incarnation.
   generation bigint NOT NULL DEFAULT 1,
-  -- The OID of this very table when its generation was last compared; 0: compare again. A dump that is restored brings another OID.
+  -- The OID of this very table when the row's generation was last compared; 0: compare again. A restored dump has a table of another OID.
   vouched    oid NOT NULL DEFAULT 0,
   -- Not used any more: the library of the guard up to version 19 needs the column.
   marked     boolean NOT NULL DEFAULT false
@@ -95,7 +95,7 @@ CREATE TABLE IF NOT EXISTS @schema@.incarnation (
   timeline          text NOT NULL,
   database_oid      oid NOT NULL,
   fences_oid        oid NOT NULL,
-  -- These two are compared first; only when one differs are the four above looked at.
+  -- These two are compared first, and the four above only if one of these differs.
   postmaster_start  timestamptz NOT NULL,
   fences_path       text NOT NULL
 ) WITH (fillfactor = 20);
@@ -223,7 +223,7 @@ CREATE TABLE IF NOT EXISTS @schema@.audit (
   detail         jsonb NOT NULL DEFAULT '{}'
 );
 
--- What the request for the run asked for (0026). NULL: nobody requested the run.
+-- The kind of run that job_request() was called for (0026). NULL: nobody requested the run.
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = format('%I.job_runs', @schema_lit@)::regclass AND a.attname = 'request' AND NOT a.attisdropped) THEN
@@ -303,7 +303,7 @@ BEGIN
   RETURN NEW;
 END $$;
 
--- After _settings_guard: its trigger may exist already, and the function's earlier form would refuse a new setting.
+-- This INSERT must come after _settings_guard is replaced: its trigger may exist already, and its earlier form would refuse a new setting.
 INSERT INTO @schema@.settings (name, value, what) VALUES
   ('check_wait_ms', '5000', 'how long a check waits for a raise to end before TG006'),
   ('default_raise_by', 'writer', 'who may raise the fence of a new scope: writer (any writer with a higher term) or seal'),
@@ -313,7 +313,7 @@ INSERT INTO @schema@.settings (name, value, what) VALUES
   ('payload_bytes_max', '268435456', 'the largest payload of an append, in bytes')
 ON CONFLICT DO NOTHING;
 
--- F3: the way down is a row of `resets` that this very transaction has written.
+-- F3: a fence goes down only where this very transaction has written a row of `resets` that says so.
 CREATE OR REPLACE FUNCTION @schema@._fences_guard() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -336,8 +336,8 @@ BEGIN
 END $$;
 
 -- F3: a raise is on disk before its COMMIT returns, whatever the session has set. A deferred trigger runs inside COMMIT, so nothing can
--- change the setting afterwards. It also runs inside PREPARE TRANSACTION, which it refuses: a prepared raise holds its scope, and nobody
--- could evict it.
+-- change the setting afterwards (unless SET CONSTRAINTS ALL IMMEDIATE has run it early). It also runs inside PREPARE TRANSACTION, which it
+-- refuses: a prepared raise holds its scope, and nobody could evict it.
 CREATE OR REPLACE FUNCTION @schema@._flush_raise() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -366,7 +366,7 @@ BEGIN
     CREATE TRIGGER settings_guard BEFORE INSERT OR UPDATE OR DELETE ON @schema@.settings
       FOR EACH ROW EXECUTE FUNCTION @schema@._settings_guard();
   END IF;
-  -- ALWAYS: session_replication_role = replica must not switch layer 1 off. Only if they are not so yet: ALTER TABLE waits for every raise.
+  -- ALWAYS: session_replication_role = replica must not switch layer 1 off. Not if they are so already: ALTER TABLE waits for every raise.
   IF EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = format('%I.fences', @schema_lit@)::regclass AND g.tgname LIKE 'fences%' AND g.tgenabled <> 'A') THEN
     ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard;
     ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard_truncate;

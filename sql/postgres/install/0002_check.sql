@@ -527,9 +527,9 @@ BEGIN
                   AND pg_catalog.strpos(v_passed, pg_catalog.concat('|S', @schema@._escape(p_scope), '|')) OPERATOR(pg_catalog.=) 0, false);
 END $$;
 
--- What a session remembers: the scopes and terms that it has passed. For these the next check takes the lock without a first look at the
--- fence, and does not test again whether the database was restored: a restart ends the session, and every other way to lose trust shows in
--- fences.vouched. At most about 60 (1,500 bytes), because these checks do not count their locks.
+-- What a session remembers: the scopes and terms that it has passed. For these the next check takes the lock without reading the fence
+-- first, and does not test again whether the database was restored: a restart ends the session, and every other way to lose trust shows in
+-- fences.vouched. At most about 60 (1,500 bytes), because these checks do not count their locks (_many_scopes).
 CREATE OR REPLACE FUNCTION @schema@._knows(p_scope text, p_term text) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT coalesce(pg_catalog.strpos(pg_catalog.current_setting('termgate.known', true), '|' OPERATOR(pg_catalog.||) (p_term COLLATE pg_catalog."C") OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||)
                                     @schema@._escape(p_scope COLLATE pg_catalog."C") OPERATOR(pg_catalog.||) '|') OPERATOR(pg_catalog.>) 0, false)
@@ -552,7 +552,7 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   v_fence pg_catalog.int8;
 BEGIN
-  -- Mode observe in a database without the extension.
+  -- The guard uses no layer 1, or that of another schema.
   IF pg_catalog.current_setting('termgate.guard_checks', true) OPERATOR(pg_catalog.<>) @schema_lit@ THEN
     RETURN @schema@._check(p_scope, p_term);
   END IF;
@@ -578,7 +578,7 @@ BEGIN
   IF coalesce(pg_catalog.current_setting('termgate.seat', true), '') OPERATOR(pg_catalog.=) 'on' AND @schema@._seated(scope, term) THEN
     RETURN term;
   END IF;
-  -- The session remembers the term, so this is no raise, and the shared lock can be taken before the fence is read.
+  -- The session remembers the term, so this is hardly ever a raise, and the shared lock can be taken before the fence is read.
   IF @schema@._knows(scope, term::pg_catalog.text) AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
      AND coalesce(pg_catalog.current_setting('termgate.guarded', true), '') OPERATOR(pg_catalog.<>) 'on' AND @schema@._try_share(scope) THEN
     -- A new statement, which has a new snapshot.
@@ -590,7 +590,7 @@ BEGIN
       END IF;
       RETURN term;
     END IF;
-    -- A reset may have lowered the fence since. Then this is a raise after all, and the shared lock has been taken already.
+    -- If a reset has lowered the fence since, this is a raise after all, and the shared lock has been taken already.
     v_fence := @schema@._raise_again(scope COLLATE pg_catalog."C", term);
   ELSIF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
     RETURN @schema@._check_guarded(scope COLLATE pg_catalog."C", term);

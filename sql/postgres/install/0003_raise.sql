@@ -18,9 +18,9 @@ BEGIN
           AND pg_try_advisory_xact_lock_shared(v_class + 1, ((p_term - 1) & 2147483647)::integer);
 END $$;
 
--- The pids that are in the way at a key at each of three looks within 40 ms. One look is not enough to end a session: a session that waits
--- for the turnstile holds it for a moment on its way through, and a transaction that ends releases its locks one by one, so a raise may
--- hold the turnstile for a moment without its announcement.
+-- The pids that are in the way at a key each time that this reads the locks, three times within 40 ms. Once is not enough to end a session:
+-- a session that waits for the turnstile holds it for a moment on its way through, and a transaction that ends releases its locks one by
+-- one, so a raise may hold the turnstile for a moment without its announcement.
 CREATE OR REPLACE FUNCTION @schema@._stay(p_key bigint, p_scope text) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -54,7 +54,7 @@ DECLARE
 BEGIN
   LOOP
     BEGIN
-      -- Before each wait: a wait can time out in the moment that grants the lock, and TG006 must not name a lock that nobody holds.
+      -- Try without a wait first: a wait can time out in the moment that grants the lock, and TG006 must not name a lock that nobody holds.
       IF p_key IS NULL THEN
         PERFORM 1 FROM @schema@.fences f WHERE f.scope = p_scope FOR UPDATE NOWAIT;
         RETURN v_evicted;
@@ -123,8 +123,8 @@ BEGIN
   RETURN p_grace;
 END $$;
 
--- Any role of any database can fill the lock table of the server, and then no session gets a lock. So this reads no view, which would need
--- locks.
+-- TG006 if the server's lock table is full, which any role of any database can do; then no session gets a lock. So this reads no view,
+-- which would need locks.
 CREATE OR REPLACE FUNCTION @schema@._lock_table_full(p_scope text, p_error text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -192,8 +192,8 @@ BEGIN
   RETURN greatest(coalesce(v_fence, 0), coalesce(v_lease, 0), @schema@._stored_max(p_scope));
 END $$;
 
--- The highest term that fence and rows show for the scope (the second line of defence). Called under the exclusive lock, after the
--- eviction.
+-- The highest term that the fence, the stream writes and the adopted terms show for the scope: should the fence be too low, they are the
+-- second line of defence. Called under the exclusive lock, after the eviction.
 CREATE OR REPLACE FUNCTION @schema@._evidence(p_scope text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -232,7 +232,7 @@ EXCEPTION WHEN out_of_memory THEN
   PERFORM @schema@._lock_table_full(p_scope, SQLERRM);
 END $$;
 
--- Sets the fence to p_term, under the exclusive lock: row and audit. p_generation NULL keeps the row's.
+-- Sets the fence to p_term, under the exclusive lock: row and audit. p_generation NULL keeps the row's; a new row gets the database's.
 CREATE OR REPLACE FUNCTION @schema@._set_fence(p_scope text, p_term bigint, p_action text, p_actor text, p_detail jsonb, p_generation bigint DEFAULT NULL)
 RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -269,9 +269,10 @@ BEGIN
   RETURN v_at;
 END $$;
 
--- notify_raised(scope): tells proxies, waiters and holders that the scope's fence has risen, or that its lease was given back or is asked
--- for. Without it they find out a little later. Call it in a transaction of its own, after the COMMIT of the raise. The server lets one
--- transaction at a time notify, to the end of its COMMIT. If that takes more than 50 ms this fails (55P03), and the caller ignores it.
+-- notify_raised(scope): notifies proxies, waiters and holders that the scope's fence has risen, that its lease was given back, or that its
+-- holder shall hand it over. Without it they find out a little later. Call it in a transaction of its own, after the COMMIT of the raise.
+-- The server lets one transaction at a time notify, to the end of its COMMIT. If this one must wait for that longer than 50 ms, its COMMIT
+-- fails (55P03), and the caller ignores it.
 CREATE OR REPLACE FUNCTION @schema@.notify_raised(scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -336,9 +337,10 @@ BEGIN
 END $$;
 
 -- Raises the fence to p_term and returns it. p_how: 'check' (append too), 'again' (see _raise_again) or 'seal'; the first two need raise_by
--- = writer. TG001 if, under the lock, the fence or the stored terms turn out to be higher. evicted and previous go to the receipt; p_actor
--- and p_reason are a seal's, for the audit. Another session may have raised the fence to p_term meanwhile, and those that hold the queue
--- may be its writers. So this looks at the fence again once it has the turnstile; then a check goes on with the shared lock.
+-- = writer. TG001 if, under the lock, the fence or the stored terms turn out to be higher; TG004, TG005, TG006. evicted and previous are
+-- for a seal's receipt, p_actor and p_reason for its audit row. Another session may have raised the fence to p_term meanwhile, and those
+-- that hold the queue may be its writers. So this reads the fence again once it has the turnstile; if it is there, a check goes on with the
+-- shared lock.
 DROP FUNCTION IF EXISTS @schema@._raise(text, bigint, text, interval);  -- as it was before a seal had a reason
 CREATE OR REPLACE FUNCTION @schema@._raise(p_scope text, p_term bigint, p_how text, p_grace interval, p_actor text DEFAULT NULL, p_reason text DEFAULT NULL,
                                            OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)

@@ -10,8 +10,8 @@ DROP FUNCTION IF EXISTS @schema@._savepoint_class();  -- as it was up to version
 CREATE OR REPLACE FUNCTION @schema@._savepoint_key(p_xid text) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT @schema@._signed_key('savepoint ' || p_xid) $$;
 
--- p_xid: the xmin of a row that was written in the same savepoint as the row lock. At most 250 savepoints, because each takes a place in
--- the server's lock table. ROLLBACK TO sets the count back, and releases the locks.
+-- Takes the shared lock of that key. p_xid: the xmin of a row that was written in the same savepoint as the row lock. At most 250
+-- savepoints, because each takes a place in the server's lock table. ROLLBACK TO sets the count back, and releases the locks.
 CREATE OR REPLACE FUNCTION @schema@._name_savepoint(p_xid xid) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -34,8 +34,8 @@ BEGIN
   END IF;
 END $$;
 
--- For functions that change or lock rows of fences without the scopes' advisory locks. Call it in the same block, so that an eviction finds
--- this session.
+-- For functions that change or lock rows of fences without the scopes' advisory locks: takes such a lock for the savepoint that is open
+-- now. Call it in the same block, so that an eviction finds this session.
 CREATE OR REPLACE FUNCTION @schema@._name_row_locks() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

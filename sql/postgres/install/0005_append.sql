@@ -1,5 +1,5 @@
 -- Streams: the check and the insert in one transaction. Locks: the check's, then the stream's row to the end of the transaction, so that
--- numbers are consecutive and in commit order. Keeps F1, F2, F5. COMMIT wakes those who follow the stream (0018).
+-- numbers are consecutive and in commit order. Keeps F1, F2, F5. COMMIT notifies those who follow the stream (0018).
 
 CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS
 $$ SELECT CASE WHEN pg_catalog.current_setting('termgate.scope', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.scope', true) END $$;
@@ -44,8 +44,8 @@ BEGIN
 END $$;
 
 -- The check of an append: as check_term, but a term below what the rows show is stale too (one index probe). The write id is looked up
--- first, under the shared lock if there is to be one, so that a repeated write is recognised although its term is stale by now. done: the
--- write has happened, and sequence_no is its number.
+-- first, so that a repeated write is recognised although its term is stale by now; under the shared lock, unless a raise, a pass by row or
+-- a seat forbids that. done: the write has happened, and sequence_no is its number.
 CREATE OR REPLACE FUNCTION @schema@._check_append(p_stream text, p_scope text, p_term bigint, p_write_id uuid, OUT done boolean, OUT sequence_no bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -185,7 +185,7 @@ DECLARE
   v_no pg_catalog.int8;
   v_followed pg_catalog.bool;
 BEGIN
-  -- If the guard is loaded (guard/), it does all this without SQL. NULL: it has changed nothing.
+  -- If the library of guard/shortcuts/ is loaded, it runs the common case without SQL. NULL: nothing is appended yet.
   IF pg_catalog.current_setting('termgate.guard_appends', true) OPERATOR(pg_catalog.=) @schema_lit@ THEN
     v_no := @schema@.guard_append(stream, term, payload, expected, scope, write_id);
     IF v_no IS NOT NULL THEN
@@ -196,8 +196,8 @@ BEGIN
       RETURN v_no;
     END IF;
   END IF;
-  -- The common case: the stream exists in the scope that is named, and the payload is of ordinary size. Whatever this cannot settle goes to
-  -- _append(), under the lock that is held by then.
+  -- The common case: the stream's scope is named or it exists, there is no write id, and the payload is of ordinary size. Whatever this
+  -- cannot settle goes to _append(), under the lock that is held by then.
   IF write_id IS NULL AND pg_catalog.octet_length(payload) OPERATOR(pg_catalog.<=) 1048576 THEN
     IF v_scope IS NULL THEN
       SELECT s.scope INTO v_scope FROM @schema@.streams s WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream;

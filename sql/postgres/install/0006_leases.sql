@@ -71,8 +71,8 @@ BEGIN
     RAISE EXCEPTION 'TG005 the endpoint has % characters: at most 1000 are allowed', char_length(endpoint) USING ERRCODE = 'TG005';
   END IF;
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
-  -- By the first statement of a transaction, which mostly ends it: it would keep the row from the holder's renewals. Up to 10 ms, for
-  -- PostgreSQL 18 takes the time anew between the messages of one statement.
+  -- Only in the first statement of a transaction, which is mostly its only one: a transaction that stays open would keep the row from the
+  -- holder's renewals. The first 10 ms count as that, because PostgreSQL 18 reads the clock again between the messages of one statement.
   IF l.owner_id <> owner AND l.released_at IS NULL AND l.renewed_at > clock_timestamp()
      AND statement_timestamp() - transaction_timestamp() < interval '10 ms' THEN
     PERFORM @schema@._bound_lease(scope);
@@ -95,7 +95,7 @@ BEGIN
     RETURN;
   END IF;
   IF grace IS NULL AND l.released_at IS NULL AND l.expires_at <= clock_timestamp() THEN
-    v_grace := least(v_grace, @schema@._wait('grace_after_expiry_ms'));  -- the lease's own time was the grace; a seated session needs some
+    v_grace := least(v_grace, @schema@._wait('grace_after_expiry_ms'));  -- the lease's own time was the grace, but giving a seat back takes a moment
   END IF;
   v_known := @schema@._shown(scope);
   IF v_known >= 4611686018427387904 THEN
@@ -105,7 +105,7 @@ BEGIN
   IF v_next > 4611686018427387904 THEN
     PERFORM @schema@._out_of_terms(scope, v_next - 1);
   END IF;
-  -- A competitor may have won while this one waited in _next_term.
+  -- A competitor may have acquired the lease while this one waited in _next_term.
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
   IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > clock_timestamp() THEN
     acquired := false; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
@@ -119,7 +119,7 @@ BEGIN
   BEGIN
     v_evicted := @schema@._take_turnstile(scope, v_next, v_grace_until, v_until);
     PERFORM @schema@._need_snapshot(scope);
-    -- The same test again, now that nobody else can acquire: a winner's writers must not be evicted for an acquisition that fails.
+    -- Read again, now that nobody else can acquire: the writers of another owner that has won must not be evicted for nothing.
     SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
     IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > clock_timestamp() THEN
       RAISE EXCEPTION 'lost' USING ERRCODE = 'TGTHR';  -- gives the turnstile back

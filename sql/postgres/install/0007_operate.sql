@@ -1,7 +1,7 @@
 -- What operators do, all of it audited: lowering a fence, moving and pruning streams, settings, and declaring scopes trusted or untrusted.
--- Locks: reset_fence, set_raise_by, stream_move and declare_restored take those of a raise, and the first and the last the lease's key too;
--- prune takes those of a raise if the fence is below the rows; the declarations take the row of incarnation; declare_untrusted takes the
--- key of all seats, exclusively. Keeps F3.
+-- Locks: reset_fence, set_raise_by, stream_move and declare_restored take those of a raise, the first and declare_restored also the lease's
+-- key; prune takes those of a raise if the fence is below the rows; the declarations take the row of incarnation; declare_untrusted takes
+-- the key of all seats, exclusively. Keeps F3.
 
 -- Locks the row of incarnation, and waits for it no longer than a check may wait: a session that is frozen in a transaction may have
 -- changed it (an acquisition of another scope, or the first check after a restart).
@@ -207,9 +207,9 @@ BEGIN
   RETURN v_all;
 END $$;
 
--- stream_move(stream, scope, actor, reason) → false if the stream was there already. From now on another scope guards the stream. Both
--- scopes are locked as for a raise: the old one so that nobody is still writing, the new one because its fence must not be below the
--- stream's highest term, so that terms along the stream never fall.
+-- stream_move(stream, scope, actor, reason) → false if that scope guards the stream already. From now on it guards the stream. Both scopes
+-- are locked as for a raise: the old one so that nobody is still writing, the new one because its fence must not be below the stream's
+-- highest term, so that terms along the stream never fall.
 CREATE OR REPLACE FUNCTION @schema@.stream_move(stream text, scope text, actor text, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<stream_move>>
@@ -352,7 +352,7 @@ BEGIN
   PERFORM @schema@._warn_of_prepared(NULL);
   PERFORM @schema@._audit('declare_nothing_lost', NULL, actor, jsonb_build_object('reason', reason, 'scopes', v_scopes, 'changed', @schema@._changed_incarnation()));
   PERFORM @schema@._admit_incarnation(0);
-  -- Only to make checks fast again. Rows that another session holds are skipped; their checks go on testing.
+  -- Only to make checks fast again. Rows that another session holds are skipped; their checks go on comparing generations.
   UPDATE @schema@.fences f SET vouched = f.tableoid
    WHERE f.scope IN (SELECT g.scope FROM @schema@.fences g WHERE g.vouched <> g.tableoid FOR UPDATE SKIP LOCKED);
   PERFORM @schema@._name_row_locks();

@@ -13,7 +13,7 @@ BEGIN
   END IF;
 END $$;
 
--- fence(scope) → one row, or none for a scope that was never raised. untrusted: why its writes get TG004; NULL if they do not.
+-- fence(scope) → one row, or none for a scope without a fence. untrusted: why its writes get TG004; NULL if they do not.
 CREATE OR REPLACE FUNCTION @schema@.fence(scope text, OUT term bigint, OUT raised_at timestamptz, OUT raised_by text, OUT raise_by text, OUT untrusted text)
 RETURNS SETOF record LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._why_untrusted(f.generation) FROM @schema@.fences f WHERE f.scope = fence.scope COLLATE pg_catalog."C"

@@ -97,8 +97,8 @@ BEGIN
   END IF;
 END $$;
 
--- Creates and drops such a trigger, for a caller that is about to drop all others. Runs as the caller, under a lock that nobody else can
--- pass.
+-- For a caller that drops all our other triggers: creates termgate_proof for _need_proof(), or (p_begins false) drops it. Runs as the
+-- caller, under ACCESS EXCLUSIVE, so nobody else ever sees the trigger.
 CREATE OR REPLACE FUNCTION @schema@._prove(p_table regclass, p_begins boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -173,13 +173,13 @@ BEGIN
   RETURN NULL;
 END $body$, p_scope_column, p_term_column, p_scope_column, p_term_column));
   PERFORM @schema@._close_function(v_name);
-  -- A role that creates or attaches a partition creates the trigger there, and needs no level for that: _adopted_row looks whether the
+  -- A role that creates or attaches a partition creates the trigger there, and needs no level for that: _adopted_row tests whether the
   -- table is adopted.
   EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
   RETURN v_name;
 END $$;
 
--- Creates that function, once for each pair of column names, and returns its name.
+-- Calls _make_adopted_row() once for each pair of column names; returns the function's name.
 CREATE OR REPLACE FUNCTION @schema@._adopt_function(p_scope_column name, p_term_column name) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE

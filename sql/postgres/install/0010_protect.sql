@@ -73,7 +73,7 @@ BEGIN
               ELSE format('term %s is declared for scope "%s"', left(v_term, 100), left(v_scope, 200)) END;
 END $$;
 
--- TG002: what was found and what is needed, with the names filled in. Only the leader knows N.
+-- TG002: what was found and what is needed, with the names filled in. The hint says N for the term, which only the leader knows.
 CREATE OR REPLACE FUNCTION @schema@._no_term(p_table oid, p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -91,8 +91,8 @@ BEGIN
     USING ERRCODE = 'TG002', TABLE = p_table::regclass::text, HINT = v_hint;
 END $$;
 
--- The statement's own snapshot is older than the raise to the term that it writes under: it may have read what the previous leader has
--- changed since. Running the transaction again is enough.
+-- 40001: the statement's own snapshot is older than the raise to the term that it writes under, so it may have read what the previous
+-- leader has changed since. Running the transaction again is enough.
 CREATE OR REPLACE FUNCTION @schema@._began_too_early(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -100,7 +100,7 @@ BEGIN
     USING ERRCODE = '40001', HINT = 'Run the transaction again: it may have read what has changed since.';
 END $$;
 
--- The test at the end of _guard(), for callers that have not read the fence's row.
+-- 40001 if that snapshot is older than the raise: the test at the end of _guard(), for callers that have not read the fence's row.
 CREATE OR REPLACE FUNCTION @schema@._need_younger(p_scope text, p_term bigint, p_snapshot pg_snapshot) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -179,8 +179,8 @@ BEGIN
   IF @schema@._pass(p_table, p_scope, p_mode, p_snapshot) THEN
     RETURN;
   END IF;
-  -- The library (guard/) remembers what this transaction has passed, and leaves no mark. It holds the lock. guard_has_passed() also
-  -- compares the statement's snapshot.
+  -- The library (guard/) remembers what this transaction has passed, and leaves no mark. guard_has_passed(): the lock is held, and the
+  -- raise was compared with a writing statement's snapshot. A pass that only guard_last_pass() knows is locked and compared again below.
   IF p_scope IS NOT NULL AND current_setting('termgate.guard_checks', true) = @schema_lit@ THEN
     IF @schema@.guard_has_passed(p_scope) THEN
       RETURN;
@@ -247,7 +247,7 @@ BEGIN
     RAISE EXCEPTION 'TG005 declared term % is above the fence of scope "%" (%): a trigger never raises it', c.term, p_scope, coalesce(v_fence, 0)
       USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, c.term);
   END IF;
-  -- Not if this transaction has raised the fence itself, or if the id is of another server (in a restored dump) and this one has not
+  -- No error if this transaction has raised the fence itself, or if the id is of another server (in a restored dump) and this one has not
   -- reached it.
   IF NOT pg_visible_in_snapshot(v_raised, p_snapshot) AND v_raised < pg_snapshot_xmax(pg_current_snapshot()) AND v_raised IS DISTINCT FROM pg_current_xact_id_if_assigned() THEN
     PERFORM @schema@._began_too_early(p_scope, c.term);
@@ -258,7 +258,7 @@ BEGIN
   PERFORM @schema@._remember(p_scope, c.term::text);
 END $$;
 
--- scope '*': any scope that the transaction has passed, else the declared one.
+-- For scope '*': any scope in which the session has a seat or that the transaction has passed, else the declared one.
 DROP FUNCTION IF EXISTS @schema@._guard_any(oid, text);  -- as it was up to version 13
 CREATE OR REPLACE FUNCTION @schema@._guard_any(p_table oid, p_mode text, p_snapshot pg_snapshot) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -376,8 +376,7 @@ END $$;
 -- Arguments of all triggers: mode, scope column or '', scope or ''; a prefix is the fourth. The trigger functions are STABLE: such a
 -- function runs under the snapshot of the statement that fired it, and can read that snapshot. The functions that they call are VOLATILE
 -- and see what is committed by now.
--- Called before each statement that names the table: is everything below it covered, and, if the whole table has one scope, has that
--- passed?
+-- For a statement that names the table: TG005 unless everything below it is covered; then the check, if the whole table has one scope.
 CREATE OR REPLACE FUNCTION @schema@._protect_named(p_table oid, p_mode text, p_scope text, p_snapshot pg_snapshot) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -496,8 +495,8 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Row triggers of a partitioned table are copied to a partition that is attached later. This one fires only there, because its WHEN lists
--- the covered tables, and refuses.
+-- Row triggers of a partitioned table are copied to a partition that is attached later. This one fires only there, because its WHEN
+-- excludes the covered tables, and refuses the row.
 CREATE OR REPLACE FUNCTION @schema@._protect_attached() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -548,7 +547,7 @@ END $body$, p_column, p_column));
   RETURN v_name;
 END $$;
 
--- Creates that function once for each column name, and returns its name. For a caller that is putting our triggers on a table.
+-- Calls _make_protected_row() once for each column name; returns the function's name. For a caller that is putting our triggers on a table.
 CREATE OR REPLACE FUNCTION @schema@._protect_function(p_table regclass, p_column name) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
@@ -570,7 +569,7 @@ DROP FUNCTION IF EXISTS @schema@._protect_arguments(text, text, text);  -- as it
 CREATE OR REPLACE FUNCTION @schema@._protect_arguments(p_mode text, p_column text, p_scope text, p_prefix text) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY[p_mode, coalesce(p_column, ''), coalesce(p_scope, '')] OPERATOR(pg_catalog.||) CASE WHEN p_prefix OPERATOR(pg_catalog.=) '' THEN '{}'::pg_catalog.text[] ELSE ARRAY[p_prefix] END
 $$;
--- The same as pg_trigger stores them.
+-- The arguments of a trigger as pg_trigger stores them.
 CREATE OR REPLACE FUNCTION @schema@._trigger_arguments(p_arguments text[]) RETURNS bytea LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT string_agg(convert_to(a.value, 'UTF8') || decode('00', 'hex'), ''::bytea ORDER BY a.place) FROM unnest(p_arguments) WITH ORDINALITY AS a(value, place)
 $$;

@@ -197,7 +197,8 @@ BEGIN
     SELECT 'error', 'materialized view ' || c.oid::regclass::text, 'it is empty: every check of a protected scope fails', format('REFRESH MATERIALIZED VIEW %s;', c.oid::regclass)
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = @schema_lit@ AND c.relname = 'pass_secret' AND NOT c.relispopulated;
 
-  -- Sessions that a raise could not evict now. (A raise that failed so was rolled back with its audit row; the server's log has the TG006.)
+  -- Sessions that a raise could not evict now. (The audit shows no raise that failed so: it was rolled back. The server's log has the
+  -- TG006.)
   RETURN QUERY
     WITH here AS (
       SELECT d.oid FROM pg_database d WHERE d.datname = current_database()
@@ -239,7 +240,7 @@ BEGIN
 END $$;
 
 -- verify_findings(since) → one row for each breach that the stored rows show, at most 1,000 from each query below; none: all guarantees
--- were kept in what it looks at. kind 'not looked at': what could not be judged, and why. `since` leaves out older stream writes. For
+-- were kept in what it has read. kind 'not looked at': what could not be judged, and why. `since` leaves out older stream writes. For
 -- adopted tables it judges what they have reported (0009), and reads none of them.
 CREATE OR REPLACE FUNCTION @schema@.verify_findings(since timestamptz DEFAULT NULL) RETURNS TABLE (kind text, scope text, object text, detail text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
@@ -316,7 +317,7 @@ BEGIN
     SELECT 'fence below a stored term', s.name, NULL::text, format('the fence stands at %s, a stored write has term %s', coalesce(f.term, 0), m.term)
       FROM scopes s LEFT JOIN @schema@.fences f ON f.scope = s.name, LATERAL (SELECT @schema@._stored_max(s.name) AS term) m
      WHERE s.name IS NOT NULL AND m.term > coalesce(f.term, 0) LIMIT 1000;
-  -- Nor below what the audit shows since its last reset.
+  -- No fence is below what the audit shows since its last reset.
   RETURN QUERY
     SELECT 'fence below the audit', h.scope, NULL::text, format('the fence stands at %s, and was raised to %s', coalesce(f.term, 0), max((h.detail ->> 'term')::bigint))
       FROM @schema@.audit h LEFT JOIN @schema@.fences f ON f.scope = h.scope

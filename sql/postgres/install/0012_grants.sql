@@ -4,7 +4,7 @@
 
 -- The level at which a function is open: 0 to everybody who may use the schema, 1 read, 2 write, 3 lead, 4 operate. NULL: only to the
 -- owner. protect(), unprotect() and unadopt() run as their caller, a table's owner, so they and what they need are at 0. The helpers among
--- these that change something require proof (0009, _need_proof), and the trigger functions look whether the table is registered. adopt()
+-- these that change something require proof (0009, _need_proof), and the trigger functions test whether the table is registered. adopt()
 -- can raise any fence, so it takes level operate.
 CREATE OR REPLACE FUNCTION @schema@._level_of(p_function name) RETURNS integer
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -49,8 +49,8 @@ BEGIN
 END $$;
 
 -- grant_level(role, level): gives the role level read, write, lead or operate, and takes away what is above it; PUBLIC gets read or write.
--- Level dump is SELECT on the tables and no function; the owner of the database gets it without asking (after_install.sql). For the owner
--- of layer 1; `termgate init --grant ROLE=LEVEL` calls it.
+-- Level dump is SELECT on the tables and no function; the installer gives it to the owner of the database (after_install.sql). For the
+-- owner of layer 1; `termgate init --grant ROLE=LEVEL` calls it.
 CREATE OR REPLACE FUNCTION @schema@.grant_level(role name, level text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE
@@ -84,7 +84,7 @@ END $$;
 
 -- _levels_in(grants) → every role that has a level by these grants (as before_install.sql records them), 'public' among them; 0: SELECT on
 -- the tables. A level is recognised by two functions that it adds: a role that was granted only one of them by hand has no level, and an
--- upgrade must not give it one. A role may have a level and 0 besides.
+-- upgrade must not give it one. A role may have a level and 0 as well.
 CREATE OR REPLACE FUNCTION @schema@._levels_in(p_grants jsonb) RETURNS TABLE (role name, level integer)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH signs (name, of) AS (

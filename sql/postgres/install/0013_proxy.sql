@@ -66,7 +66,7 @@ END $$;
 -- check_claim_text(scope, term, else_scope, else_term) → what check_claim returns, in one text: term, fence and scope, with a blank between
 -- them. The proxy sends it before a write that no passed check or seat covers. The common case, a session that has passed this very claim
 -- before, is like check_term's and costs as much. The session remembers the text of a term that has passed, so a declaration equal to it
--- needs no further test. If somebody has forged that setting, the fence decides all the same.
+-- needs no further test. If somebody has forged that setting, the fence still decides.
 CREATE OR REPLACE FUNCTION @schema@.check_claim_text(p_scope text, p_term bigint, p_else_scope text, p_else_term bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -153,7 +153,8 @@ BEGIN
 END $$;
 
 -- hold_claim(scope, term, else_scope, else_term, required) → scope, term, fence: hold_session with the claim that check_claim would check.
--- If it is not required and the session does not declare both, nothing is held and fence is NULL.
+-- If it is not required, scope and term are NULL, and neither a whole declaration nor else_scope and else_term (which count if nothing is
+-- declared) give a claim, nothing is held and fence is NULL.
 CREATE OR REPLACE FUNCTION @schema@.hold_claim(INOUT scope text, INOUT term bigint, else_scope text, else_term bigint, required boolean, OUT fence bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -193,7 +194,7 @@ BEGIN
     v_held := nullif(current_setting('termgate.held_session', true), '')::json;
     v_kept := (v_held ->> 'queue')::bigint;
   EXCEPTION WHEN OTHERS THEN
-    NULL;  -- somebody has overwritten it: the lock must be released all the same
+    NULL;  -- somebody has overwritten it: the lock must still be released
   END;
   v_queue := coalesce(@schema@._queue_key(nullif(scope, '')), v_kept, @schema@._queue_key(@schema@._declared_scope()));
   released := v_queue IS NOT NULL AND pg_advisory_unlock_shared(v_queue);

@@ -6,8 +6,8 @@
 
 CREATE TABLE IF NOT EXISTS @schema@.followers (
   name       text COLLATE pg_catalog."C" PRIMARY KEY CHECK (char_length(name) BETWEEN 1 AND 200),
-  stream_id  text COLLATE pg_catalog."C",  -- either one stream
-  scope      text COLLATE pg_catalog."C",  -- or all streams of a scope
+  stream_id  text COLLATE pg_catalog."C",  -- of a follower of one stream
+  scope      text COLLATE pg_catalog."C",  -- of a follower of all streams of a scope
   run        bigint NOT NULL DEFAULT 1,
   started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   started_by text NOT NULL DEFAULT session_user,
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS @schema@.follower_positions (
 ) WITH (fillfactor = 50);
 DO $$
 BEGIN
-  -- By these indexes an append looks whether anybody follows its stream.
+  -- An append finds out by these indexes whether anybody follows its stream.
   IF to_regclass(format('%I.followers_stream', @schema_lit@)) IS NULL THEN
     CREATE INDEX followers_stream ON @schema@.followers (stream_id) WHERE stream_id IS NOT NULL;
   END IF;
@@ -32,7 +32,7 @@ BEGIN
   END IF;
 END $$;
 
--- Wakes the followers of a stream when this transaction commits. Does nothing if the server allows prepared transactions, because a
+-- Notifies the followers of a stream when this transaction commits. Does nothing if the server allows prepared transactions, because a
 -- transaction that notifies cannot be prepared; or if the queue of notifications is filling up, because a full one makes COMMIT fail. Then
 -- followers poll.
 CREATE OR REPLACE FUNCTION @schema@._notify_followers(p_stream text) RETURNS void
@@ -111,8 +111,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- follower_advance(name, run, stream, from_no, to_no) → moved; taken: a later start has taken the follower over; elsewhere: the position is
--- not from_no. Called in the transaction that handles the writes, it makes each of them count exactly once. Locks: the follower's row,
--- shared, and the position, to the end of the transaction; a start waits for them.
+-- not from_no, or no start has had this run. Called in the transaction that handles the writes, it makes each of them count exactly once.
+-- Locks: the follower's row, shared, and the position, to the end of the transaction; a start waits for them.
 CREATE OR REPLACE FUNCTION @schema@.follower_advance(name text, run bigint, stream text, from_no bigint, to_no bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 <<follower_advance>>

@@ -1,10 +1,11 @@
 -- Who was refused as stale. A refusal rolls back everything that its transaction wrote, but a sequence keeps the value that it was set to.
 -- So the last eight refused clients are kept in eight places of twelve sequences each, and the next session that reads audit_log writes
 -- them to the audit. A refused session takes no lock that a check or a raise waits for.
--- A place: 0 a mark that identifies the refused in the upper bits, and how often in the lower 40; 1 when last, in milliseconds since 1970;
--- 2 hash of the scope; 3 the refused term; 4 OID of the role; 5 to 11 client address and application_name, eight characters each.
+-- The sequences (words) of a place: 0: in the upper bits a mark that identifies who is refused, in the lower 40 how often; 1: when last, in
+-- milliseconds since 1970; 2: hash of the scope; 3: the refused term; 4: OID of the role; 5 to 11: client address and application_name,
+-- eight characters each.
 
--- What the audit has already: the first word of each place, and in place 0 how many refusals there were in all.
+-- What the audit has already: word 0 of each place, and in the row of place 0 how many refusals there were in all.
 CREATE TABLE IF NOT EXISTS @schema@.refused_known (place integer PRIMARY KEY, word bigint NOT NULL);
 INSERT INTO @schema@.refused_known (place, word)
   SELECT p.place, CASE p.place WHEN 0 THEN (SELECT r.count FROM @schema@.refusal_counts r WHERE r.code = 'TG001') ELSE 0 END FROM generate_series(0, 8) p(place)
@@ -64,8 +65,8 @@ BEGIN
 END $$;
 
 -- What was refused since this was last called: writes it to the audit, and returns it. If this transaction may not write (a standby, READ
--- ONLY, an older snapshot), or if another is writing the same now, the rows are only returned, without an id. What has no place any more is
--- returned as a sum without a scope.
+-- ONLY, an older snapshot), or if another is writing the same now, the rows are only returned, without an id. Refusals that are in no place
+-- any more are returned as a sum without a scope.
 CREATE OR REPLACE FUNCTION @schema@._refused_since() RETURNS SETOF @schema@.audit
 LANGUAGE plpgsql SECURITY DEFINER ROWS 9 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -11,7 +11,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.seats (
   started timestamptz NOT NULL,
   session bigint NOT NULL,
   term    bigint NOT NULL,
-  -- Names the seat. Random, because a number could come again after a crash: an old stand() that arrives late must not remove a newer seat.
+  -- Names the seat. Random, because a number could be used again after a crash: an old stand() that arrives late must not remove a newer
+  -- seat.
   nonce   uuid NOT NULL UNIQUE,
   -- SHA-256 of the holder's secret.
   secret  bytea NOT NULL,
@@ -391,7 +392,7 @@ BEGIN
   RETURN v_evicted;
 END $$;
 
--- The same for all scopes, before they all become untrusted. Nobody can take a seat until the end of this transaction.
+-- Like _sweep(), for all scopes, before they all become untrusted. Nobody can take a seat until the end of this transaction.
 CREATE OR REPLACE FUNCTION @schema@._sweep_all() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -419,8 +420,8 @@ BEGIN
 END $$;
 
 -- After a restore in place: sessions that are older than `seats` may have had a seat in the earlier table, which this one does not show.
--- They are ended when the grace is over. Layer 1 gives no seat to a session whose start its owner may not see. If the owner could see such
--- sessions before the restore, the warning applies.
+-- They are ended when the grace is over. Layer 1 gives no seat to a session whose start its owner may not see. But if the owner could see
+-- it before the restore and cannot now, the session may have a seat from then: hence the warning.
 CREATE OR REPLACE FUNCTION @schema@._end_older_sessions() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -29,7 +29,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 REVOKE ALL ON FUNCTION @schema@._may_follow(text, bigint, text) FROM PUBLIC;
 
--- For acquire_lease, under the lease's row lock: the receipt. p_before, p_released and p_expires are of the lease as it was.
+-- For acquire_lease, under the lease's row lock: writes the receipt. p_before (its term), p_released and p_expires: the lease as it was.
 CREATE OR REPLACE FUNCTION @schema@._handed_over(p_scope text, p_before bigint, p_released timestamptz, p_expires timestamptz, p_owner text, p_term bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

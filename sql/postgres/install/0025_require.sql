@@ -1,8 +1,8 @@
 -- A deadline that COMMIT respects: require_lease() makes a transaction fail at its end if the lease has ended by then, even if nobody has
 -- taken over. The check alone lets a late holder write until somebody takes over. The time is clock_timestamp(). If the guard's library is
--- loaded, it looks at the lease once more, after all deferred triggers (guard/hooks.c).
+-- loaded, it tests the lease once more, after all deferred triggers (guard/hooks.c).
 
--- What a transaction requires, for the trigger at its end, which deletes the rows again. Nobody looks at another transaction's rows.
+-- What a transaction requires, for the trigger at its end, which deletes the rows again. Nobody reads another transaction's rows.
 CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.lease_requirements (
   xid      xid8 NOT NULL,
   scope    text COLLATE pg_catalog."C" NOT NULL,
@@ -74,7 +74,7 @@ BEGIN
   IF current_setting('max_prepared_transactions') <> '0' AND current_query() ~* 'prepare([[:space:]]|--.*|/[*].*[*]/)+transaction' THEN
     RAISE EXCEPTION 'cannot PREPARE a transaction that requires the lease of scope "%"', NEW.scope USING ERRCODE = '0A000', HINT = 'COMMIT PREPARED would come at any time, and ask nobody.';
   END IF;
-  -- The trigger would look now, and not at COMMIT.
+  -- The trigger would test the lease now, and not at COMMIT.
   IF current_query() ~* 'set([[:space:]]|--.*|/[*].*[*]/)+constraints[^;]*immediate' THEN
     RAISE EXCEPTION 'constraints stay deferred in a transaction that requires the lease of scope "%"', NEW.scope
       USING ERRCODE = '0A000', HINT = 'SET CONSTRAINTS before require_lease(), and ALL DEFERRED again; or name the constraints that shall be immediate.';
@@ -85,7 +85,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION @schema@._require_at_commit() FROM PUBLIC;
 
--- For the guard's library: the same test again, at the last moment before the commit is written.
+-- For the guard's library: the test of _require_at_commit() again, at the last moment before the commit is written.
 CREATE OR REPLACE FUNCTION @schema@._guard_required(p_required text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

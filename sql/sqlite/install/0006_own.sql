@@ -1,8 +1,8 @@
 -- Only Termgate writes to Termgate's own tables (F1, F2, F3, F5).
 --
 -- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE. A fence that was lowered or trusted by hand, a reset, a lease or a
--- write that nobody checked, a deleted audit row: each would be taken for what layer 1 did. So a trigger of each table asks the guard
--- whether one of layer 1's own statements is running. Anybody may make a lease end earlier
+-- write that nobody checked, a deleted audit row: each would be taken for what layer 1 did. So a trigger of each table calls the guard,
+-- which tests whether one of layer 1's own statements is running. Anybody may make a lease end earlier
 -- (testkit/include/termgate/testkit/lease_clock.hpp), which gives nobody a term. A program that rewrites the schema (DROP TRIGGER,
 -- writable_schema) is not stopped: docs/reference/security.md.
 

@@ -17,12 +17,11 @@ UPDATE main.termgate_fences SET term = ?2, raised_at = ?3, raised_by = ?4, untru
 WHERE scope = ?1
 
 -- name: fence_raise_by
--- Who may raise this fence. Parameters: scope, mode. Rows: the one.
+-- Sets who may raise this fence. Parameters: scope, mode. Rows: the one.
 UPDATE main.termgate_fences SET raise_by = ?2 WHERE scope = ?1
 
 -- name: fence_reset
--- The audited way down. Parameters: scope, term, moment, by whom. Rows: the one. F3: the trigger allows it only while termgate_reset_fence
--- runs.
+-- Lowers a fence. Parameters: scope, term, moment, by whom. Rows: the one. F3: the trigger allows it only while termgate_reset_fence runs.
 UPDATE main.termgate_fences
 SET reset_from = max(coalesce(reset_from, 0), term), term = ?2, raised_at = ?3, raised_by = ?4
 WHERE scope = ?1

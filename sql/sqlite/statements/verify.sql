@@ -25,10 +25,10 @@ WHERE w.term < w.before AND w.created_at >= ?1
 ORDER BY w.stream_id, w.sequence_no LIMIT 1000
 
 -- name: verify_scope_order
--- The same for all streams of a scope: rows were written in the order of their rowids, because there is one writer at a time (F1, F2). Not
--- judged: what was written in the same millisecond as a reset, and scopes with resets if the clock went back. Parameters: since, whether
--- the clock went back. Rows: scope, stream, number, term, the highest before. A write belongs to the epoch of the last reset before it;
--- here the reset is the first row of its epoch.
+-- Terms never go down in all streams of a scope together: rows were written in the order of their rowids, because there is one writer at a
+-- time (F1, F2). Not judged: what was written in the same millisecond as a reset, and scopes with resets if the clock went back.
+-- Parameters: since, whether the clock went back. Rows: scope, stream, number, term, the highest before. A write belongs to the epoch of
+-- the last reset before it; here the reset is the first row of its epoch.
 WITH reset_scopes AS MATERIALIZED (SELECT DISTINCT scope FROM main.termgate_resets),
 events AS (
   SELECT w.scope, w.created_at AS at, 1 AS is_write, w.rowid AS id, w.stream_id, w.sequence_no, w.term, NULL AS new_term

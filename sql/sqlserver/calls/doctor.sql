@@ -1,2 +1,2 @@
--- What is not covered.
+-- What the guarantees do not cover, or who could get round them; a row each.
 EXEC @schema@.doctor

@@ -1,2 +1,2 @@
--- Which write an id belongs to; no row: that write has not committed.
+-- The committed write of a write id; no row: none has committed.
 EXEC @schema@.outcome @write_id = $1

@@ -1,3 +1,3 @@
--- The scopes whose gate a raise waits for. Parameters: scopes, a JSON array of at most 500. Rows: scope. A proxy sends it whose sessions
--- hold their gates until a raise wants them.
+-- The scopes whose gate a raise waits for. Parameters: scopes, a JSON array of at most 500. Rows: scope. For a proxy whose sessions hold
+-- their gates until a raise wants them.
 EXEC @schema@.gates_wanted @scopes = $1

@@ -32,7 +32,8 @@ GO
 IF OBJECT_ID(N'@schema@.observed_ids') IS NULL
 CREATE SEQUENCE @schema@.observed_ids AS bigint START WITH 1;
 GO
--- One row for each scope, kept for ever. Term 0: known, but no term accepted yet. pass_key signs the mark of a pass; no level may read it.
+-- One row for each scope, kept for ever. Term 0: known, but no term accepted yet. marked 1: checks leave a mark, because a protected table
+-- uses the scope. pass_key signs the mark of a pass; no level may read it.
 IF OBJECT_ID(N'@schema@.fences', N'U') IS NULL
 CREATE TABLE @schema@.fences (
   scope_key  varbinary(800) NOT NULL PRIMARY KEY,
@@ -149,7 +150,7 @@ CREATE TABLE @schema@.protected (
   protected_by nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN()
 );
 GO
--- What is put in front of a scope column's values.
+-- The prefix that protect or adopt puts in front of a scope column's values.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.adopted') AND c.name = N'scope_prefix')
   ALTER TABLE @schema@.adopted ADD scope_prefix nvarchar(150) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'';
 GO
@@ -212,7 +213,7 @@ GO
 -- Up to version 14 this was not recorded: NULL, and any login of level write may end such a run.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.job_runs') AND c.name = N'started_by') EXEC(N'ALTER TABLE @schema@.job_runs ADD started_by nvarchar(128) NULL');
 GO
--- What the request for the run asked for (0018). NULL: nobody requested the run.
+-- The kind of run that job_request was called for (0018). NULL: nobody requested the run.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.job_runs') AND c.name = N'request') EXEC(N'ALTER TABLE @schema@.job_runs ADD request varchar(7) NULL CHECK (request IN (''run'', ''dry-run'', ''resume''))');
 GO
 IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.job_runs') AND i.name LIKE N'job_runs_scope%') CREATE INDEX job_runs_scope ON @schema@.job_runs (scope_key, run_id);
@@ -283,7 +284,8 @@ BEGIN
   EXEC(@text);
 END
 GO
--- F3: the way down is an open row of resets, which only reset_fence writes, and closes again in its own transaction.
+-- F3: a fence goes down only while there is an open row of resets for that. Only reset_fence writes one, and closes it in the same
+-- transaction.
 DROP TRIGGER IF EXISTS @schema@.fences_guard;
 GO
 CREATE TRIGGER @schema@.fences_guard ON @schema@.fences AFTER UPDATE, DELETE AS
@@ -298,7 +300,7 @@ BEGIN
     THROW 50005, 'TG005 a fence never goes down: only reset_fence lowers it', 1;
 END
 GO
--- A setting that could not be read back would stop layer 1 in the middle of a raise.
+-- Refuses a setting that could not be read back, which would stop layer 1 in the middle of a raise.
 DROP TRIGGER IF EXISTS @schema@.settings_guard;
 GO
 CREATE TRIGGER @schema@.settings_guard ON @schema@.settings AFTER INSERT, UPDATE, DELETE AS

@@ -7,9 +7,9 @@
 -- gate, queue, lease, stream, announcement, mark, key (application locks) and row TABLE. Modes: shared, exclusive, test; S, U, X; none
 -- (NOLOCK). Until: statement, transaction, session, owner (transaction or session, as @owner says).
 -- Three rules hold everywhere:
--- 1. A look, which only chooses the way, takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is
--- to be evicted ("SET TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read again by a locking read, once an application lock
--- keeps its writers away.
+-- 1. A read that only chooses the way takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is to
+-- be evicted ("SET TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read under an application lock that keeps its writers
+-- away: by a locking read, or by NOLOCK where nobody else can change it.
 -- 2. No statement has HOLDLOCK, and checks, appends, leases and raises set the level READ COMMITTED: key-range locks would stop the next
 -- scope. Each public procedure sets LOCK_TIMEOUT, and one that writes sets ROWCOUNT. What a procedure sets ends with it ("SET Statements
 -- (Transact-SQL)").
@@ -236,7 +236,7 @@ BEGIN
   RETURN CASE WHEN ISNULL(@generation, 0) < (SELECT i.trusted_since FROM @schema@.incarnation i WITH (NOLOCK)) THEN 1 ELSE 0 END;
 END
 GO
--- TG004 if the scope is untrusted. @look 1: before a lock is held; the caller tests again under the lock.
+-- TG004 if the scope is untrusted. @look 1: no lock is held yet, so NOLOCK; the caller tests again under the lock.
 -- Locks: row incarnation S statement
 CREATE PROCEDURE @schema@._need_trusted @scope nvarchar(400), @generation bigint, @look bit = 0 AS
 BEGIN
@@ -268,7 +268,7 @@ BEGIN
   RETURN ISNULL(@max, 0);
 END
 GO
--- The same by a look, for what a raise announces: an uncommitted row may count.
+-- Like _stored_max, but NOLOCK, for what a raise announces: an uncommitted row may count.
 -- Locks: row stream_writes none statement
 -- Locks: row resets none statement
 CREATE FUNCTION @schema@._stored_look(@scope_key varbinary(800)) RETURNS bigint AS
@@ -284,8 +284,8 @@ BEGIN
   RETURN ISNULL(@max, 0);
 END
 GO
--- The highest term that fence and writes show for the scope, by a look. Adopted tables are not read: a stale leader may hold any lock on
--- them.
+-- The highest term that fence and stream writes show for the scope, read by NOLOCK. Adopted tables are not read: a stale leader may hold
+-- any lock on them.
 -- Locks: row fences none statement
 CREATE FUNCTION @schema@._shown(@scope_key varbinary(800)) RETURNS bigint AS
 BEGIN
@@ -296,7 +296,7 @@ BEGIN
 END
 GO
 -- The next session (by its number, above @after) that holds an application lock. @session NULL: there is none, or sys.dm_tran_locks may not
--- be read (VIEW SERVER STATE; on Azure SQL Database VIEW DATABASE STATE). @login: when it logged in, because a number is given again.
+-- be read (VIEW SERVER STATE; on Azure SQL Database VIEW DATABASE STATE). @login: when it logged in, because numbers are used again.
 -- @raising: the term that it has announced for the scope, if it is raising: its request runs, or its transaction is open. What a cancelled
 -- raise left to an idle session does not count. A number of 0 or less belongs to no session but to a distributed transaction that has lost
 -- its own ("sys.dm_tran_locks (Transact-SQL)": -2 orphaned, -3 deferred).
@@ -382,8 +382,8 @@ BEGIN
       N'@scope_key varbinary(800), @who nvarchar(1000) OUTPUT', @scope_key = @scope_key, @who = @who OUTPUT;
 END
 GO
--- For CATCH: TG006 if a row was waited for in vain (1222), or if a look met rows that were moving (601, "Table Hints (Transact-SQL)",
--- READUNCOMMITTED). The caller's THROW raises any other error.
+-- For CATCH: TG006 if a row was waited for in vain (1222), or if a NOLOCK read met rows that were moving (601, "Table Hints
+-- (Transact-SQL)", READUNCOMMITTED). The caller's THROW raises any other error.
 CREATE PROCEDURE @schema@._late @scope nvarchar(400) AS
 BEGIN
   SET NOCOUNT ON;
@@ -399,9 +399,9 @@ BEGIN
 END
 GO
 -- The shared lock of a scope: the queue, to the end of the transaction, or for @owner 'Session' the gate. TG006 after check_wait_ms. A
--- raise holds the turnstile from its first wait on, so nobody overtakes it. A session that already has the lock returns at once: a raise
--- that waits for it would otherwise wait for ever. First it releases what a cancelled raise of this session has left (an attention runs no
--- CATCH).
+-- raise holds the turnstile from its first wait on, so nobody overtakes it. A session that already has the lock returns at once: it and a
+-- raise that waits for it would otherwise wait for each other. First it releases what a cancelled raise of this session has left (an
+-- attention runs no CATCH).
 -- Locks: turnstile test statement
 -- Locks: turnstile shared statement
 -- Locks: queue shared owner
@@ -419,8 +419,8 @@ BEGIN
     IF @rc >= 0 RETURN 0;
   END
   DECLARE @wait int = CAST(@schema@._setting('check_wait_ms') AS int), @start datetime2(3) = SYSUTCDATETIME(), @left int, @has nvarchar(32) = N'NoLock';
-  -- A session that has one of gate and queue goes past the turnstile to the other, for the same reason. A raise takes the gate first, so a
-  -- session in the gate can still get the queue.
+  -- A session that has one of gate and queue goes past the turnstile to the other, because a raise may be waiting for it. A raise takes the
+  -- gate first, so a session in the gate can still get the queue.
   IF @owner = N'Transaction' SET @has = APPLOCK_MODE(@role, STUFF(@lock, 3, 1, N'g'), N'Session');
   ELSE IF @@TRANCOUNT > 0 SET @has = APPLOCK_MODE(@role, STUFF(@lock, 3, 1, N'q'), N'Transaction');
   SET @left = CASE WHEN @wait < 1 THEN 1 ELSE @wait END;
@@ -440,7 +440,7 @@ END
 GO
 -- Takes one lock exclusively for @owner. After the grace, and only outside a transaction, it ends the sessions that hold the lock, each
 -- verified right before, and waits for their rollback: to the end of the wait, and half a second longer for a session that was ended just
--- before that. TG006 names one that cannot be ended. @evicted counts on, each session once: by its number and login time.
+-- before that. TG006 names one that cannot be ended. It adds to @evicted, each session once: by its number and login time.
 CREATE PROCEDURE @schema@._take @scope nvarchar(400), @term bigint, @resource nvarchar(64), @owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @evicted int OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -497,9 +497,10 @@ GO
 -- Takes the exclusive lock of a scope. @own 1: outside a transaction, held by the session until _release. A lock is never upgraded in
 -- place: TG005. @lease 1: then the lease's own lock too, so that a renewal that is frozen in its client's transaction is evicted like any
 -- other holder.
--- @raise 1: look again once the turnstile is held, because from then on nobody else raises. @raise is set to 0, and no lock is kept, if
--- another session has raised the fence to the term meanwhile, because then those that hold the queue may be its writers. For an acquisition
--- (@holder: its owner) it is set to 0 if another owner has acquired the lease; then @holder, @issued and @expires describe that lease.
+-- @raise 1: reads the fence again once the turnstile is held, because from then on nobody else raises. @raise is set to 0, and no lock is
+-- kept, if another session has raised the fence to the term meanwhile, because then those that hold the queue may be its writers. For an
+-- acquisition (@holder: its owner) it is set to 0 if another owner has acquired the lease; then @holder, @issued and @expires describe that
+-- lease.
 -- Locks: row fences none statement
 -- Locks: row leases S statement
 -- Locks: announcement shared owner
@@ -595,7 +596,7 @@ BEGIN
     WHILE @rc >= 0 AND APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
--- The highest term that anything stored shows for the scope. For a caller that holds its exclusive lock.
+-- The highest term that fence, stream writes and adopted terms show for the scope. For a caller that holds its exclusive lock.
 -- Locks: row fences S statement
 -- Locks: row adopted_terms S statement
 CREATE PROCEDURE @schema@._evidence @scope nvarchar(400), @scope_key varbinary(800), @evidence bigint OUTPUT AS
@@ -610,7 +611,7 @@ BEGIN
   IF @adopted > @evidence SET @evidence = @adopted;
 END
 GO
--- Sets the fence to @term, under the exclusive lock: row and audit. @generation NULL keeps the row's.
+-- Sets the fence to @term, under the exclusive lock: row and audit. @generation NULL keeps the row's; a new row gets the database's.
 -- Locks: row fences X transaction
 -- Locks: row incarnation S statement
 -- Locks: row protected none statement
@@ -638,8 +639,8 @@ BEGIN
   EXEC @schema@._audit @action, @scope, @actor, @detail;
 END
 GO
--- TG005 if the scope has a lease and @term is above the lease's: its terms come from leases. By a look in either case: under the scope's
--- exclusive lock nobody changes the lease's term, and a renewal must not be waited for.
+-- TG005 if the scope has a lease and @term is above the lease's: its terms come from leases. NOLOCK is enough: under the scope's exclusive
+-- lock nobody changes the lease's term, a caller without that lock tests again, and a renewal must not be waited for.
 -- Locks: row leases none statement
 CREATE PROCEDURE @schema@._need_issued @scope nvarchar(400), @scope_key varbinary(800), @term bigint AS
 BEGIN
@@ -661,7 +662,7 @@ CREATE PROCEDURE @schema@._mark @scope_key varbinary(800), @term bigint, @owner 
 BEGIN
   SET NOCOUNT ON;
   DECLARE @name nvarchar(200), @role sysname = @schema_lit@ + N'_lock', @rc int;
-  -- By a look: while the scope's lock is held, nobody changes the term or the secret.
+  -- NOLOCK is enough: while the scope's lock is held, nobody changes the term or the secret.
   SELECT @name = @schema@._resource(CASE @owner WHEN N'Session' THEN N'm' ELSE N'p' END, @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', @term, N' ', @@SPID))))
     FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key AND f.marked = 1;
   IF @name IS NULL OR (@owner = N'Transaction' AND @@TRANCOUNT = 0) RETURN 0;
@@ -671,7 +672,8 @@ BEGIN
 END
 GO
 -- The comparison under the shared lock. READ COMMITTED and a locking read are right at every isolation level: a snapshot could be older
--- than the lock. The setting ends with the procedure. @looked 1: a look has just found the fence at the term or above.
+-- than the lock. The setting ends with the procedure. @looked 1: a NOLOCK read has just found the fence at the term or above; if it is
+-- below now, a raise was rolled back (TG006).
 -- Locks: row fences S statement
 CREATE PROCEDURE @schema@._compare @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @owner nvarchar(32) = N'Transaction', @looked bit = 0 AS
 BEGIN
@@ -692,7 +694,7 @@ BEGIN
   IF @marked = 1 EXEC @schema@._mark @scope_key, @term, @owner;
 END
 GO
--- Whether a check of this term must raise, by a look: decided before any lock is taken, and tested again under the lock.
+-- Whether a check of this term must raise. Read by NOLOCK, before any lock is taken, and tested again under the lock. TG004, TG005.
 -- Locks: row fences none statement
 CREATE PROCEDURE @schema@._wants_raise @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @how varchar(5), @raise bit OUTPUT AS
 BEGIN
@@ -734,7 +736,7 @@ BEGIN
   END
   IF @previous > @term EXEC @schema@._stale @scope, @term, @previous;
   EXEC @schema@._need_issued @scope, @scope_key, @term;
-  -- The look that chose this way may have read a setting that was not committed.
+  -- The NOLOCK read that chose this way may have seen a setting that was not committed.
   IF @how <> 'seal' AND (@fence IS NULL OR @fence < @term) AND ISNULL(@raise_by, @schema@._setting('default_raise_by')) = 'seal'
   BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), which only a seal may raise');
@@ -829,7 +831,7 @@ BEGIN
     BEGIN
       EXEC @schema@._need_trusted @scope, @generation;
       IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
-      -- The look had read a raise that was then rolled back.
+      -- The NOLOCK read had seen a raise that was then rolled back.
       IF ISNULL(@fence, 0) < @term THROW 50006, 'TG006 another raise of this scope was under way and was rolled back: nothing was written, try again', 1;
       SET @previous = @fence;
     END

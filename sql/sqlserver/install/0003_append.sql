@@ -9,8 +9,8 @@ DROP PROCEDURE IF EXISTS @schema@.append_many;
 DROP PROCEDURE IF EXISTS @schema@.claim_write;
 GO
 -- The scope of a stream, which its first write fixes: the one named, else the declared one, else the only one that this transaction has
--- passed, else the stream's own name. By a look: a row that somebody is creating or moving is skipped (READPAST) if the caller or the
--- session gives the scope; _advance compares it under the lock. If nothing gives it, the row is waited for.
+-- passed, else the stream's own name. A row that somebody is creating or moving is skipped (READPAST) if one of the first three gives the
+-- scope; _advance compares it under the lock. Otherwise the row is waited for.
 -- Locks: row streams S statement
 -- Locks: row fences none statement
 CREATE PROCEDURE @schema@._stream_scope @stream nvarchar(4000), @named nvarchar(4000), @scope nvarchar(400) OUTPUT AS
@@ -102,7 +102,7 @@ BEGIN
   END
 END
 GO
--- By a look: whether a write id is known. _enter reads it again under the lock.
+-- Whether a write id is known, read by NOLOCK. _enter reads it again under the lock.
 -- Locks: row write_ids none statement
 CREATE FUNCTION @schema@._known_id(@write_id uniqueidentifier) RETURNS bit AS
 BEGIN

@@ -56,9 +56,9 @@ BEGIN
 END
 GO
 -- The name of the lock that proves that this very transaction has acquired a term: an application lock of the transaction, whose name only
--- those can compute who can read the fence's secret. It ends with the transaction, and with the server. By a look: it only counts if this
--- transaction has the lock, and then nobody else changes the row. NULL: the fence is not at that term. @arguments: '' for the acquisition
--- itself, otherwise what it was called with.
+-- those can compute who can read the fence's secret. It ends with the transaction, and with the server. NOLOCK is enough: the name counts
+-- only if this transaction has the lock, and then nobody else changes the row. NULL: the fence is not at that term. @arguments: '' for the
+-- acquisition itself, otherwise what it was called with.
 -- Locks: row fences none statement
 CREATE FUNCTION @schema@._acquisition(@scope_key varbinary(800), @term bigint, @arguments nvarchar(2100)) RETURNS nvarchar(200) AS
 BEGIN
@@ -69,9 +69,9 @@ BEGIN
 END
 GO
 -- acquire_lease(scope, owner, ttl_ms, endpoint, grace_ms) → one row. Takes a free or expired lease, or the caller's own, under a new term,
--- and seals it in the same transaction. If another owner's lease is live: acquired is 0 at once, without a lock on the scope. Afterwards an
--- untrusted scope is trusted again: its term jumps by 2^32 to 2^33. Called again in the caller's transaction with the same owner, TTL and
--- endpoint it returns the first call's row.
+-- and seals it in the same transaction. If another owner's lease is live: acquired is 0 at once, without a lock on the scope (if somebody
+-- holds the lease's row, after a wait for the lease's lock). Afterwards an untrusted scope is trusted again: its term jumps by 2^32 to
+-- 2^33. Called again in the caller's transaction with the same owner, TTL and endpoint it returns the first call's row.
 -- Locks: row first_read S statement
 -- Locks: row leases none statement
 -- Locks: row leases S statement
@@ -238,8 +238,8 @@ BEGIN
     IF @own = 1 EXEC @schema@._look;
     IF @own = 1 BEGIN TRANSACTION;
     EXEC @schema@._lease_lock @scope, @key;
-    -- By a look: a raise of this scope may hold the row, and a renewal never waits for one. A raise changes the generation only if it
-    -- vouches for the scope.
+    -- NOLOCK: a raise of this scope may hold the row, and a renewal never waits for one. A raise changes the generation only if it vouches
+    -- for the scope.
     SELECT @generation = f.generation FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @key;
     EXEC @schema@._need_trusted @scope, @generation;
     SET @leave = @schema@._leave_before(@key, @term);

@@ -1,5 +1,5 @@
--- What operators do: lowering a fence, moving and pruning streams, settings, and declaring scopes trusted or untrusted. All of it is
--- audited but the pruning. Locks: those at the head of each. Keeps F3.
+-- What operators do: lowering a fence, moving and pruning streams, settings, and declaring scopes trusted or untrusted. All of it except
+-- pruning is audited. Locks: those at the head of each. Keeps F3.
 DROP PROCEDURE IF EXISTS @schema@.reset_fence;
 DROP PROCEDURE IF EXISTS @schema@.set_raise_by;
 DROP PROCEDURE IF EXISTS @schema@._need_own;
@@ -83,7 +83,7 @@ BEGIN
   EXEC @schema@._need_scope @scope;
   IF @raise_by IS NULL OR @raise_by NOT IN (N'writer', N'seal') THROW 50005, 'TG005 raise_by must be writer or seal', 1;
   SET @key = CONVERT(varbinary(800), @scope);
-  -- It raises nothing. It announces the term of the fence, so that every raise above that goes first.
+  -- It raises no fence that is there. It announces the fence's term, so that every raise above that goes first.
   SET @announced = @schema@._shown(@key);
   IF @announced < 1 SET @announced = 1;
   BEGIN TRY
@@ -222,7 +222,7 @@ BEGIN
       SET @message = CONCAT(N'TG005 there is no stream "', @stream, N'"');
       EXEC @schema@._throw 50005, @message;
     END
-    -- By a look first: the newest rows may belong to a transaction that is still open.
+    -- NOLOCK first: the newest rows may belong to a transaction that is still open.
     SELECT @fence = f.term FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
     SET @stored = @schema@._stored_look(@scope_key);
     IF @fence < @stored SET @stored = @schema@._stored_max(@scope_key);
@@ -289,7 +289,7 @@ BEGIN
   END CATCH
 END
 GO
--- stream_move(stream, scope, actor, reason) → moved; 0: the stream was in that scope already. Both fences are locked, in the order of their
+-- stream_move(stream, scope, actor, reason) → moved; 0: that scope guards the stream already. Both fences are locked, in the order of their
 -- bytes. Terms never fall along the stream.
 -- Locks: row first_read S statement
 -- Locks: row streams S statement

@@ -161,8 +161,8 @@ END
 GO
 -- @open 0: the run is not open. An error if it is not the caller's: only the login that started it may use it, and a session that declares
 -- a scope must declare the run's, and no other term. @checked 1: the run's scope and term must pass the check too. A requested run that has
--- not begun is open only with @checked 0. By a look, because these columns do not change once a run has begun; the UPDATE that follows
--- tests the status again.
+-- not begun is open only with @checked 0. NOLOCK is enough, because these columns do not change once a run has begun; the UPDATE that
+-- follows tests the status again.
 -- Locks: row job_runs none statement
 CREATE PROCEDURE @schema@._job_open @run_id bigint, @checked bit, @open bit OUTPUT AS
 BEGIN

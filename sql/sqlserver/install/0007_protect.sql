@@ -50,7 +50,7 @@ BEGIN
   BEGIN
     SET @key = CONVERT(varbinary(800), @scope);
     SET @lock = @schema@._resource(N'q', @key);
-    -- A look is enough: while this session holds queue or gate nobody raises, and if it holds neither the answer decides nothing.
+    -- NOLOCK is enough: while this session holds queue or gate nobody raises, and if it holds neither the answer decides nothing.
     SELECT @fence = f.term, @pass = @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID)))) FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @key;
     IF @pass IS NOT NULL
     BEGIN
@@ -97,7 +97,7 @@ BEGIN
   END
   IF @mode = 'observe'
   BEGIN
-    -- Once a minute is enough to be found, and keeps a table fast that is written to all the time.
+    -- One row a minute is enough for doctor to find, and keeps a table fast that is written to all the time.
     SELECT TOP (1) @seen = 1 FROM @schema@.observed o WITH (NOLOCK)
      WHERE o.table_id = @table_id AND o.code = @code AND o.login_name = @login AND o.at > DATEADD(minute, -1, SYSUTCDATETIME()) AND (o.scope = LEFT(@scope, 400) OR (o.scope IS NULL AND @scope IS NULL));
     IF @seen = 0
@@ -135,8 +135,9 @@ BEGIN
   END
 END
 GO
--- Makes our trigger the first, so that a refusal comes before other triggers have sent a mail or called a program. If another is the first
--- already, or the server refuses, nothing changes.
+-- Makes our trigger the first for INSERT, UPDATE and DELETE, one after the other, so that a refusal comes before other triggers have sent a
+-- mail or called a program. At the first failure (another trigger is the first already) it leaves the rest, and reports nothing. Does
+-- nothing on Babelfish or inside a transaction.
 CREATE PROCEDURE @schema@._trigger_first @trigger nvarchar(300) AS
 BEGIN
   SET NOCOUNT ON;
@@ -153,7 +154,7 @@ BEGIN
 END
 GO
 -- Creates the trigger of a protected table again. It checks the scopes of a statement one after the other, in the order of their bytes, a
--- NULL first; an UPDATE that moves a row checks both scopes. Names are cut at 401 units, which is too long already.
+-- NULL first; an UPDATE that moves a row checks both scopes. Names are cut at 401 units of UTF-16, which is too long for a scope anyhow.
 CREATE PROCEDURE @schema@._protect_trigger @table_id int, @name nvarchar(600), @scope_column nvarchar(128), @scope nvarchar(4000), @mode nvarchar(20), @trigger nvarchar(300) OUTPUT, @prefix nvarchar(150) AS
 BEGIN
   SET NOCOUNT ON;

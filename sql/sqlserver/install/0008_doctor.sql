@@ -42,7 +42,7 @@ BEGIN
   SELECT N'info', p.table_name, N'mode observe: nothing is refused there', CONCAT(N'EXEC @schema@.protect for ', p.table_name, N' in mode enforce') FROM @schema@.protected p WHERE p.mode = 'observe';
   IF SERVERPROPERTY('Babelfish') IS NULL
   BEGIN
-    -- As this very user.
+    -- This procedure runs as that user, so these are the user's own rights.
     INSERT INTO #termgate_found (severity, object, problem, remedy)
     SELECT N'error', N'user termgate_guard', N'it has lost its role or its rights: the procedures that run as it do not see all tables and terms', N'run termgate init again'
      WHERE ISNULL(IS_MEMBER(@schema_lit@ + N'_lock'), 0) = 0 OR ISNULL(HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'SELECT'), 0) = 0 OR ISNULL(HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'VIEW DEFINITION'), 0) = 0;
@@ -142,7 +142,7 @@ BEGIN
 END
 GO
 -- verify_findings(since_ms) → one row for each breach that the stored rows show, at most 1,000 from each query below; none: all guarantees
--- were kept in what it looks at. since_ms leaves out older stream writes.
+-- were kept in what it has read. since_ms leaves out older stream writes.
 CREATE PROCEDURE @schema@.verify_findings @since_ms bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;

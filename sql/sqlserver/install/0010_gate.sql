@@ -2,9 +2,9 @@
 -- after its last, across any number of autocommit batches and transactions, a ROLLBACK among them (docs/reference/lock-protocol.md, SQL
 -- Server). The proxy enters by RPC, forwards, and leaves; only it knows when.
 -- Entering and leaving report an error in their answer and never raise one, which under the client's XACT_ABORT would roll back its
--- transaction. They begin no transaction, not even under IMPLICIT_TRANSACTIONS, and what they SET ends with them. Only an answer with the
--- nonce or the proof counts: under SET NOEXEC, FMTONLY or PARSEONLY a call that did nothing ends without an error. Locks: the gate of the
--- scope, shared, for the session. A raise takes it exclusively and evicts its holders. Keeps F1, F2, F4, F5.
+-- transaction. They leave no transaction of their own open, not even under IMPLICIT_TRANSACTIONS, and what they SET ends with them. Only an
+-- answer with the nonce or the proof counts: under SET NOEXEC, FMTONLY or PARSEONLY a call that did nothing ends without an error. Locks:
+-- the gate of the scope, shared, for the session. A raise takes it exclusively and evicts its holders. Keeps F1, F2, F4, F5.
 DROP FUNCTION IF EXISTS @schema@._key_lock;
 DROP PROCEDURE IF EXISTS @schema@._leave;
 DROP PROCEDURE IF EXISTS @schema@._enter_by;
@@ -16,8 +16,8 @@ DROP PROCEDURE IF EXISTS @schema@.gate_enter;
 DROP PROCEDURE IF EXISTS @schema@.gate_leave;
 DROP PROCEDURE IF EXISTS @schema@.gates_wanted;
 GO
--- The lock that stands for the secret of whoever entered. Its name does not show the secret; without that nobody can take the lock, or
--- leave.
+-- The name of the lock that represents the secret of whoever entered. It does not show the secret, without which nobody can take the lock
+-- or leave.
 CREATE FUNCTION @schema@._key_lock(@scope_key varbinary(800), @secret varbinary(64)) RETURNS nvarchar(64) AS
 BEGIN
   RETURN N'tgk:' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(@schema@._resource(N'k', @scope_key), N' ', @schema@._digits(HASHBYTES('SHA2_256', @secret))))));
@@ -30,11 +30,11 @@ BEGIN
   SET NOCOUNT ON;
   DECLARE @gate nvarchar(64) = @schema@._resource(N'g', @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int = 0, @name nvarchar(200);
   DECLARE @turnstile nvarchar(64) = STUFF(@gate, 3, 1, N't');
-  -- The mark's name contains the term of the fence. By a look, while the gate is still held: nobody raises meanwhile.
+  -- The mark's name contains the term of the fence. NOLOCK is enough while the gate is still held: nobody raises meanwhile.
   SELECT @name = @schema@._resource(N'm', @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID))))
     FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key AND f.marked = 1;
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @gate, N'Session') = N'Shared' EXEC @rc = sp_releaseapplock @Resource = @gate, @LockOwner = N'Session', @DbPrincipal = @role;
-  -- From a call that was cancelled while it waited.
+  -- The session may still hold the turnstile, from a call that was cancelled while it waited.
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @turnstile, N'Session') = N'Shared' EXEC @rc = sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Session', @DbPrincipal = @role;
   IF @rc < 0 THROW 50006, 'TG006 the gate could not be given back: end this session', 1;
   IF @name IS NOT NULL
@@ -196,8 +196,8 @@ BEGIN
   RETURN @code;
 END
 GO
--- For a proxy: the same by OUTPUT parameters, which come once, after everything else in an answer (result sets of SET STATISTICS XML, for
--- example).
+-- gate_hello, gate_enter and gate_leave are for a proxy. They answer by OUTPUT parameters, which come once, after everything else in an
+-- answer (result sets of SET STATISTICS XML, for example).
 -- In all three, @proof comes in as a number and goes out as -@proof - 1, set by the last statement: an answer without it proves nothing.
 -- @trancount, and @xact_state of gate_enter and gate_leave, show the state of the session afterwards, which the tokens of a batch may not
 -- show. The client's own login calls them, on its own session, and they run as termgate_guard (0001), so that the client needs no right and
@@ -260,8 +260,8 @@ BEGIN
   SET @proof = -@proof - 1;
 END
 GO
--- gate_leave(scope, secret, proof) → code. 0: the session is not in the gate. 1: it still is, because a transaction is open. So the server
--- decides when a fenced transaction has ended.
+-- gate_leave(scope, secret, proof) → code. 0: the session is not in the gate. 1: a transaction is open, so nothing was done. So the server
+-- decides when a fenced transaction has ended. Otherwise a refusal's number.
 CREATE PROCEDURE @schema@.gate_leave @scope nvarchar(4000), @secret varbinary(64), @proof bigint OUTPUT, @code bigint = NULL OUTPUT,
   @trancount bigint = NULL OUTPUT, @xact_state bigint = NULL OUTPUT, @message nvarchar(2048) = NULL OUTPUT
 WITH EXECUTE AS 'termgate_guard' AS

@@ -100,8 +100,8 @@ BEGIN
 END
 GO
 -- follower_advance(name, run, stream, from_no, to_no) → moved; taken: a later start has taken the follower over; elsewhere: the position is
--- not from_no. Called in the transaction that handles the writes, it makes each of them count exactly once. It locks the follower's row,
--- shared, and the position, to the end of the transaction; a start waits for these.
+-- not from_no, or no start has had this run. Called in the transaction that handles the writes, it makes each of them count exactly once.
+-- It locks the follower's row, shared, and the position, to the end of the transaction; a start waits for these.
 CREATE PROCEDURE @schema@.follower_advance @name nvarchar(4000), @run bigint, @stream nvarchar(4000), @from_no bigint, @to_no bigint, @outcome nvarchar(20) OUTPUT AS
 BEGIN
   SET NOCOUNT ON;

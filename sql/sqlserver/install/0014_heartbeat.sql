@@ -21,7 +21,8 @@ BEGIN
   EXEC @schema@.job_heartbeat @run_id, @checkpoint, @beaten OUTPUT;
   IF @beaten = 1
   BEGIN
-    -- By a look, because these columns never change. The rest is done as in renew_lease, which would return a row of its own.
+    -- NOLOCK is enough, because these columns do not change once a run has begun. The rest is done as in renew_lease, which would return a
+    -- row of its own.
     SELECT @scope = j.scope, @owner = j.owner_id, @term = j.term, @key = j.scope_key FROM @schema@.job_runs j WITH (NOLOCK) WHERE j.run_id = @run_id;
     EXEC @schema@._lease_lock @scope, @key;
     SELECT @generation = f.generation FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @key;

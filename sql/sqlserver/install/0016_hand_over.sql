@@ -29,7 +29,8 @@ DROP FUNCTION IF EXISTS @schema@._leave_before;
 DROP PROCEDURE IF EXISTS @schema@._handed_over;
 DROP PROCEDURE IF EXISTS @schema@.request_hand_over;
 GO
--- When the holder under this term must have left. NULL: nobody asks for its lease. By a look: under the lease's lock nobody writes the row.
+-- When the holder under this term must have left. NULL: nobody has asked it to leave. NOLOCK is enough: under the lease's lock nobody else
+-- writes the row.
 CREATE FUNCTION @schema@._leave_before(@scope_key varbinary(800), @term bigint) RETURNS datetime2(3) AS
 BEGIN
   RETURN (SELECT h.leave_before FROM @schema@.hand_overs h WITH (NOLOCK) WHERE h.scope_key = @scope_key AND h.term = @term AND h.taken_at IS NULL);

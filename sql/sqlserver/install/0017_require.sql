@@ -1,5 +1,6 @@
 -- A deadline for a write: the lease must last until the moment of this call. SQL Server runs nothing at the end of a transaction. So if
--- this is the last call before COMMIT, the lease had not ended then; COMMIT itself does not look. Parameters: none. Locks: those of CREATE.
+-- this is the last call before COMMIT, the lease had not ended then; COMMIT itself does not test it. Parameters: none. Locks: those of
+-- CREATE.
 DROP PROCEDURE IF EXISTS @schema@.require_lease;
 GO
 -- require_lease(scope, owner) → one row: expires_at_ms, remaining_ms. 50007 if the lease is not this owner's, or has ended by the server's

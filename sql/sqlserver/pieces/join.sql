@@ -1,6 +1,6 @@
 -- Joins the pieces to @termgate_payload and empties their table; $1: the length that is expected. It is in front of the statement that uses
 -- the payload, in one batch. It joins eight pieces at a time, so that the bytes so far are copied an eighth as often. No lock is taken
--- before that. If a piece is short or missing, the batch ends.
+-- until all are joined. If a piece is short or missing, the batch ends.
 DECLARE @termgate_payload varbinary(max) = 0x, @termgate_part varbinary(max), @termgate_piece varbinary(max), @termgate_at int = 0, @termgate_end int, @termgate_count int;
 IF EXISTS (SELECT 1 FROM #termgate_pieces WHERE DATALENGTH(piece) <> bytes) THROW 50005, 'TG005 a piece of the payload arrived with another length than it was sent with', 1;
 SELECT @termgate_count = COUNT(*) FROM #termgate_pieces;
