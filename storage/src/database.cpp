@@ -97,7 +97,7 @@ Attempt write_once(DatabaseState& state, const Scope& scope, Term term,
                                                       : session.fence().value_or(0);
       if (attempt.fence == 0) attempt.fence = transaction.check(scope, term).value();
     }
-    // Finding out why takes a separate call, after the rollback.
+    // Why it is lower is found out by a separate call, after the rollback.
     if (attempt.fence < attempt.remembered) {
       attempt.end = Attempt::End::fence_behind;
       session.give_up();

@@ -128,7 +128,7 @@ void LeaseKeeper::keep_time() {
       lease->lost.request_stop();
     }
     for (const auto& lease : leaving) lease->asked_to_leave.request_stop();
-    // Time may have passed while they ran.
+    // Time may have passed while the callbacks ran, so the core is called again before any wait.
     if (over.empty() && leaving.empty()) alarm_.wait(action.wake);
   }
 }

@@ -40,9 +40,9 @@ struct ScopeContention {
 // All leases of a Database: those of handles, of loops, and those taken by hand.
 struct DatabaseStats {
   CallStats acquire, renew, release;
-  std::int64_t waits = 0;  // for another's lease
+  std::int64_t waits = 0;  // calls that had to wait because another held the lease
   std::chrono::nanoseconds waited{
-      0};                 // by all waits, whether or not the lease was granted in the end
+      0};                 // in these calls together, whether or not the lease was granted
   std::int64_t held = 0;  // HeldLease objects that hold a lease now
   // HeldLease objects whose lease was lost, according to the database.
   std::int64_t lost = 0;

@@ -507,9 +507,8 @@ class PostgresDriver final : public Driver {
     }
   }
 
-  // Errors are ignored: proxies and waiters look by themselves a little later. One of them is
-  // expected: PostgreSQL lets one transaction at a time notify, and notify_raised() waits at most
-  // 50 ms for its turn.
+  // Errors are ignored: proxies and waiters also poll. One error is expected: PostgreSQL lets one
+  // transaction at a time notify, and notify_raised() waits at most 50 ms for its turn.
   void notify_raised(const Value& scope) {
     try {
       const Value values[] = {scope};
@@ -686,7 +685,8 @@ class PostgresDriver final : public Driver {
     silence().bounded(*lent, Phase::before_commit, url_, [&] { lent->run_script(text); });
   }
 
-  // Keeps the error that led here: a connection that cannot even roll back is closed.
+  // Throws nothing, so that the error that led here is reported: a connection that cannot even roll
+  // back is closed.
   void roll_back(Pool::PooledConnection& lent) noexcept {
     try {
       if (!lent->is_open()) return;
