@@ -77,7 +77,8 @@ Attempt write_once(DatabaseState& state, const Scope& scope, Term term,
                    const std::function<void(Transaction&)>& work, const WriteOptions& options) {
   Attempt attempt{Attempt::End::committed, 0, state.memory.highest(scope.name())};
   detail::TransactOptions transact{.isolation = options.isolation, .timeout = options.timeout};
-  // A term below what this process remembers must be compared with the fence itself.
+  // The driver may check a claim by a shortcut (a seat). A term below what this process remembers
+  // must be compared with the fence itself.
   if (!options.write_id && attempt.remembered <= term.value() && !TERMGATE_PLANTED(library_check))
     transact.claim.emplace(detail::Claim{scope, term});
   const auto in_transaction = [&](detail::OpenTransaction& session) {

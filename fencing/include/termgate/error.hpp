@@ -43,7 +43,7 @@ class TERMGATE_EXPORT StaleTerm : public Error {
   }  // the refused term; 0 if the database did not report it
   std::int64_t fence() const noexcept {
     return fence_;
-  }  // the fence against it; 0 if the database did not report it
+  }  // the fence that refused it; 0 if the database did not report it
 
  private:
   std::string scope_;

@@ -79,10 +79,11 @@ class Database {
   // Runs `work` in one transaction after the check for (scope, term), and commits it (F1, F5). A
   // term above the fence first raises the fence to it, in a separate transaction, which stays even
   // if the write then fails. When this returns the write is committed. Throws StaleTerm,
-  // TermRequired, InvalidInput, FenceUntrusted, Blocked, Conflict, LeaseLost (options.lease_owner),
-  // Unavailable, DatabaseError: nothing was written; OutcomeUnknown: COMMIT was sent and not
-  // answered. What `work` throws is passed on unchanged, unless it is a Conflict that
-  // options.retries repeats. A call of this Database inside `work` throws InvalidInput.
+  // TermRequired, InvalidInput, FenceUntrusted, Blocked, Conflict, LeaseLost (options.lease_owner,
+  // require_lease()), Unavailable, DatabaseError: nothing was written; OutcomeUnknown: COMMIT was
+  // sent, and its outcome is not known. What `work` throws rolls back and is passed on, except a
+  // Conflict that options.retries repeats; on SQLite Unavailable takes its place if the commit that
+  // it shared with other threads failed. A call of this Database inside `work` is InvalidInput.
   Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work,
               const WriteOptions& options = {});
 

@@ -126,7 +126,8 @@ class Operator {
   bool move_stream(const Stream& stream, const Scope& scope, std::string_view actor,
                    std::string_view reason);
 
-  // What is not protected, and breaches that the stored rows show.
+  // doctor() returns what is not protected; verify() breaches that the stored rows show, without
+  // stream writes from before `since_ms` (milliseconds since 1970; none: with all).
   std::vector<Advice> doctor();
   std::vector<Breach> verify(std::optional<std::int64_t> since_ms = {});
 

@@ -20,7 +20,9 @@ struct OpenOptions {
   // PostgreSQL and SQL Server: the schema of layer 1.
   std::string schema = "termgate";
 
-  // If all connections are busy, a call waits for one, at most check_wait.
+  // The most connections for calls, 1 or more; SQLite has one that writes and at least one that
+  // reads. If all are busy, a call waits for one, at most check_wait, then throws Blocked. Not
+  // counted: those for renewals of held leases, and on PostgreSQL for notifications and seats.
   int connections_max = 64;
 
   // SQLite: how long a call waits for its turn or another process's lock; none: the setting

@@ -28,7 +28,8 @@ class Transaction {
   // Runs one statement; `$1`, `$2` … take the arguments, on every database. Throws DatabaseError,
   // Conflict, InvalidInput, Unavailable, Blocked, or a TG error of a trigger. After an error the
   // transaction cannot commit, even if the callback swallows it: write() then rolls back and throws
-  // the last such error. Only a successful ROLLBACK TO a savepoint makes it usable again.
+  // the last such error. Only a successful ROLLBACK TO a savepoint makes it usable again; on SQL
+  // Server nothing does.
   template <class... Arguments>
   Rows exec(std::string_view sql, Arguments&&... arguments) {
     const std::array<Value, sizeof...(Arguments)> values{
@@ -39,7 +40,8 @@ class Transaction {
 
   // Appends under this transaction's scope and term. The stream's writers take turns until commit.
   // The payload is as for Database::append(). This transaction has passed its check, so while a
-  // large payload is sent a higher term waits, and evicts this session after the grace.
+  // large payload is sent a higher term waits, and evicts this session after the grace. Throws as
+  // exec() does, and SequenceConflict (`expected`).
   SequenceNo append(const Stream& stream, std::string_view payload,
                     std::optional<SequenceNo> expected = {});
 
@@ -49,8 +51,9 @@ class Transaction {
   // so make it last there. PostgreSQL needs READ COMMITTED, its default: else InvalidInput.
   void require_lease(const std::string& owner);
 
-  // Checks another scope under a term of its own (F1), and returns that scope's fence. Raises the
-  // fence only if this transaction has not passed that scope's check yet. Throws as exec() does.
+  // Checks another scope under a term of its own (F1), and returns that scope's fence. A term above
+  // it raises the fence, or is InvalidInput if this transaction already holds that scope's lock.
+  // Throws as exec() does.
   Term check(const Scope& scope, Term term);
 
  private:

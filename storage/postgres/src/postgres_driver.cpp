@@ -493,8 +493,8 @@ class PostgresDriver final : public Driver {
   }
 
   // The frequent calls, none of which takes a scope exclusively: they may run in a session that has
-  // seats. All others that write need one without, because layer 1 takes no scope exclusively in a
-  // session with a seat in it (TG005), and would give a new stream that seat's scope.
+  // seats. All others that write need one without, because layer 1 refuses (TG005) to take a scope
+  // exclusively in a session with a seat in that scope, and would give a new stream a seat's scope.
   static bool may_sit(sql::Call call) {
     using sql::Call;
     switch (call) {
