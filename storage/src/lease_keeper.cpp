@@ -1,7 +1,7 @@
 // Two threads for all leases of a Database, so that a renewal that hangs in the network delays no
 // loss:
 //
-//    keep_time()  asks HeldLeasesCore what is due and what is over, runs the stop callbacks, passes batches to renew()
+//    keep_time()  gets from HeldLeasesCore what is due and what is over, runs the stop callbacks, passes batches to renew()
 //    renew()      sends one statement for the batch and reports the answers
 //
 // `call_` passes a batch from the first to the second. The core has one batch under way at a time,

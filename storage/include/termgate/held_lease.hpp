@@ -7,7 +7,7 @@
 //   }
 //
 // All handles of a Database share a timer thread, a renewal thread and, except on SQLite, a
-// connection of its own; on PostgreSQL one more thread and connection listen for releases. Leases
+// connection for it; on PostgreSQL one more thread and connection listen for releases. Leases
 // that are due together are renewed by one statement, so thousands cost little. The handle's view
 // is conservative (<termgate/lease.hpp>): it ends `margin` before the lease does, even while a call
 // to the database hangs. Only the fence makes a late write harmless (F1, F2): write under

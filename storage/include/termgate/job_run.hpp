@@ -47,7 +47,7 @@ class JobRun {
   std::optional<Lease::Clock::time_point> beat(std::chrono::milliseconds ttl,
                                                const std::optional<std::string>& checkpoint = {});
   // Either call ends the run. False: it had already ended, by an earlier call of either or in the
-  // database. After an exception, call again: otherwise the destructor records it as failed.
+  // database. After an exception, call again: otherwise the destructor tries to end it as failed.
   // `exit_code` (none: not known) and `detail` are shown by `termgate job list`; `checkpoint`, if
   // given, replaces the last beat's.
   bool complete(std::optional<int> exit_code = 0, const std::optional<std::string>& detail = {},

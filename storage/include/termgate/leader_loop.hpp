@@ -4,7 +4,7 @@
 //
 //   LeaderLoop loop(db, Scope{"billing"}, [&](const Leadership& leads) {
 //     while (!leads.stop_requested()) {
-//       db.write(leads.scope(), leads.term(), [](Transaction& tx) { … });   // StaleTerm: another leads; do not catch it
+//       db.write(leads.scope(), leads.term(), [](Transaction& tx) { … });   // StaleTerm: another leads; let it propagate
 //       …
 //     }
 //   });
@@ -13,14 +13,14 @@
 // may run wrong. Only the fence makes a stale leader's writes harmless (F1, F2): write under
 // leads.term(), never under a term that is looked up later.
 //
-// When can two loops both believe that they lead? A loop believes it from before its request was
-// sent, by BootClock, until `margin` before the lease's end. At most one of a scope's loops does so
-// at any moment, as long as that clock runs slower than the database's by no more than
-// margin ÷ TTL, less what the database's clock jumps ahead within one TTL. With the
-// default margin, a fifth, that allows 10 % slower and a jump by a tenth of the TTL. A machine that
-// was suspended past the end of the window reports the loss as soon as it wakes up. After a forced
-// release the old leader learns of it at its next renewal, normally at most a third of the TTL
-// later. In all these cases its writes are refused.
+// When can two loops both believe that they lead? A loop believes it for the TTL less `margin`,
+// counted from before its request was sent, by BootClock. At most one of a scope's loops does so at
+// any moment, as long as that clock runs slower than the database's by no more than margin ÷ TTL,
+// less what the database's clock jumps ahead within one TTL. With the default margin, a fifth, that
+// allows 10 % slower and a jump by a tenth of the TTL. A machine that was suspended past the end of
+// that time reports the loss as soon as it wakes up. After a forced release the old leader learns
+// of it at its next renewal, normally at most a third of the TTL later. In all these cases its
+// writes are refused.
 #pragma once
 
 #include <atomic>

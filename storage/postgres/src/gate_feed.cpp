@@ -143,7 +143,7 @@ PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
     }
     const Row& first = rows.rows.front();
     // Each raise moves the bell; a request with a bell that has not moved returns no scopes. While
-    // a raise waits none is sent, so that the next answer shows whether it is over.
+    // a raise waits no bell is sent, so that the next answer shows whether it is over.
     if (wanted.scopes.empty()) in.bell = first[0].as_int();
     else in.bell.reset();
     const std::string place = std::exchange(in.place, first[1].as_text());

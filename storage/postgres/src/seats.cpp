@@ -182,7 +182,7 @@ void Seats::ask(Connection& connection) {
   {
     const std::lock_guard lock(mutex_);
     // Each raise moves the bell; a request with a bell that has not moved returns no scopes. While
-    // a raise waits none is sent, so that the next answer shows whether it is over.
+    // a raise waits no bell is sent, so that the next answer shows whether it is over.
     if (wanted_.empty()) bell = bell_;
   }
   const auto asked = Clock::now();

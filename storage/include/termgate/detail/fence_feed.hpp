@@ -1,8 +1,8 @@
 // Notifications from a database, such as of raised fences: PostgreSQL's NOTIFY
 // (docs/reference/lock-protocol.md). Internal.
 //
-// Any role may notify, so a payload is only a reason to read that row; and a client that was not
-// connected has missed it. One thread at a time; wake() on any.
+// Any role may notify, so a payload only names what to read in the database; and a client that was
+// not connected has missed it. One thread at a time; wake() on any.
 #pragma once
 
 #include <chrono>
@@ -65,9 +65,9 @@ class FenceFeed {
 
 // nullptr for a database that does not notify (SQLite, SQL Server), and for PostgreSQL through
 // ODBC. Throws InvalidInput for a URL of an unknown kind. `database`, unless empty, replaces the
-// one in the URL. `channel`: "termgate", whose payloads are the scopes of raised fences;
-// "termgate_leases", the scopes of leases that were released or requested; or "termgate_streams",
-// the followed streams that somebody has appended to.
+// one in the URL. `channel`: "termgate", whose payloads are JSON with the scope, term and schema of
+// a raised fence; "termgate_leases": the scope of a lease that was released or requested; or
+// "termgate_streams": a followed stream that was appended to.
 std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema,
                                            std::string_view database = {},
                                            std::string_view channel = "termgate");
