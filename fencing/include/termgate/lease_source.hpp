@@ -61,7 +61,7 @@ class TERMGATE_EXPORT LeaseSource {
   // False: the lease is no longer this owner's under this term.
   virtual bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner,
                      std::chrono::milliseconds ttl) = 0;
-  // False: the lease is no longer this owner's under this term; nothing was changed.
+  // False: the lease was no longer this owner's under this term; no other lease was touched.
   virtual bool release(const Scope& scope, const SourceLease& lease, const std::string& owner) = 0;
 };
 

@@ -118,7 +118,8 @@ struct LeaderOptions {
 class LeaderLoop {
  public:
   // Runs on one thread, for one election at a time; this loop is not elected again before it has
-  // returned. When it returns or throws, the lease is given back and others have the first chance.
+  // returned. When it returns or throws, the lease is given back, if it is still held, and others
+  // have the first chance.
   using Work = std::function<void(const Leadership&)>;
 
   // Starts at once. Throws InvalidInput for options out of range or no work, std::system_error if a

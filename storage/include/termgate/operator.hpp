@@ -93,8 +93,8 @@ class Operator {
   std::int64_t protect(std::string_view table, const Protection& protection);
   bool unprotect(std::string_view table);
   // Raises fences to the terms in the table, which is read once, as its owner; from then on a row
-  // with a higher term raises the fence. NULL and terms below 1 do not count. Returns the number of
-  // scopes.
+  // with a higher term raises the fence. NULL and terms below 1 do not count. Returns how many
+  // fences the call raised.
   std::int64_t adopt(std::string_view table, std::string_view scope_column,
                      std::string_view term_column, std::string_view prefix = {});
   bool unadopt(std::string_view table);
@@ -118,8 +118,8 @@ class Operator {
   // any more, and ends as after a crash. False: nobody holds it. A new request replaces the last.
   bool request_hand_over(const Scope& scope, const HandOverOptions& options = {});
 
-  // prune() deletes a stream's writes below `before`, prune_history() old rows of the audit and of
-  // jobs; fences stay. Both return the number of rows.
+  // prune() deletes a stream's writes below `before`, prune_history() rows of the audit and of jobs
+  // that are older than `older_than` (1 hour or more); fences stay. Both return the number of rows.
   std::int64_t prune(const Stream& stream, SequenceNo before);
   std::int64_t prune_history(std::chrono::milliseconds older_than);
   // Moves a stream to another scope. False: it is in that scope already.
