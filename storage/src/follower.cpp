@@ -171,7 +171,8 @@ class Follower::Inside {
                           0, time.count() / 2 + 1)(chance_));
   }
 
-  // Waits for a notification, wake() or the timeout; connects first if necessary. 0: only connects.
+  // Waits for a notification, wake() or the timeout; connects instead if it does not listen yet. 0:
+  // only connects.
   void listen(milliseconds at_most) {
     if (!feed_ || (listening_ && at_most == 0ms)) return;
     if (!listening_ && BootClock::now() < listen_at_) return;

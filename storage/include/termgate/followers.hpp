@@ -63,7 +63,8 @@ class Followers {
   std::int64_t start(std::string_view name, const FollowedBy& followed, bool from_end = false);
   // At most `limit` streams.
   FollowerBehind behind(std::string_view name, int limit = 1000);
-  // Saves that the stream is handled up to `to`, if the saved position is `from`.
+  // Saves that the stream is handled up to `to`, if the saved position is `from`. Throws
+  // InvalidInput if there is no such follower, or `to` is below `from` or above the last number.
   FollowerMove advance(std::string_view name, std::int64_t run, const Stream& stream,
                        SequenceNo from, SequenceNo to);
   // Removes its positions as well. False: there was none.

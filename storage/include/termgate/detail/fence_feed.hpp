@@ -33,8 +33,9 @@ class FenceFeed {
 
   virtual ~FenceFeed() = default;
 
-  // Connects if necessary, and waits for a notification, for wake(), or until `at_most` is over.
-  // Throws Unavailable (the next call connects again) and DatabaseError.
+  // Without a connection it connects, and returns. Otherwise it waits for a notification, for
+  // wake(), or until `at_most` is over. Throws Unavailable (the next call connects again) and
+  // DatabaseError.
   virtual Heard wait(std::chrono::milliseconds at_most) = 0;
   // fences() and fence() use the connection that wait() made, and work like those of Info, but fill
   // in only scope, term and reset_from. On the channel "termgate" the server cancels a call after

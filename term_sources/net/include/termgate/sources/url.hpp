@@ -35,7 +35,7 @@ struct SourceUrl {
   // InvalidInput.
   std::chrono::milliseconds timeout() const;
   // The content of password-file without the line end, or else TERMGATE_SOURCE_PASSWORD; empty:
-  // none. Throws InvalidInput if the file cannot be read.
+  // none. Throws InvalidInput if the file cannot be read, is empty, or has more than 4096 bytes.
   std::string password() const;
   // Throws InvalidInput for an option that is neither in `known` nor common to all sources.
   void allow(const std::vector<std::string_view>& known) const;
