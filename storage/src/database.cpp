@@ -77,7 +77,8 @@ Attempt write_once(DatabaseState& state, const Scope& scope, Term term,
                    const std::function<void(Transaction&)>& work, const WriteOptions& options) {
   Attempt attempt{Attempt::End::committed, 0, state.memory.highest(scope.name())};
   detail::TransactOptions transact{.isolation = options.isolation, .timeout = options.timeout};
-  // A term below what this process remembers must be compared with the fence itself.
+  // The driver may check a claim by a shortcut (a seat). A term below what this process remembers
+  // must be compared with the fence itself.
   if (!options.write_id && attempt.remembered <= term.value() && !TERMGATE_PLANTED(library_check))
     transact.claim.emplace(detail::Claim{scope, term});
   const auto in_transaction = [&](detail::OpenTransaction& session) {
@@ -97,7 +98,7 @@ Attempt write_once(DatabaseState& state, const Scope& scope, Term term,
                                                       : session.fence().value_or(0);
       if (attempt.fence == 0) attempt.fence = transaction.check(scope, term).value();
     }
-    // Finding out why takes a separate call, after the rollback.
+    // Why it is lower is found out by a separate call, after the rollback.
     if (attempt.fence < attempt.remembered) {
       attempt.end = Attempt::End::fence_behind;
       session.give_up();

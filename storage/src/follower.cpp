@@ -1,5 +1,5 @@
-// Follower: one thread that reads how far its position is behind, passes each write to the user's
-// function, and saves the position after a page.
+// Follower: one thread that reads how far its position is behind (a look), passes each write to the
+// user's function, and saves the position after a page.
 #include <termgate/follower.hpp>
 
 #include <algorithm>
@@ -171,7 +171,8 @@ class Follower::Inside {
                           0, time.count() / 2 + 1)(chance_));
   }
 
-  // Waits for a notification, wake() or the timeout; connects first if necessary. 0: only connects.
+  // Waits for a notification, wake() or the timeout; connects instead if it does not listen yet. 0:
+  // only connects.
   void listen(milliseconds at_most) {
     if (!feed_ || (listening_ && at_most == 0ms)) return;
     if (!listening_ && BootClock::now() < listen_at_) return;
@@ -266,7 +267,7 @@ class Follower::Inside {
       bool refused = false;
       for (const StreamWrite& write : page) {
         if (stopping()) break;
-        // Nothing is skipped in the middle of a page either.
+        // A number may be missing inside the page: the next page begins with that gap.
         if (write.sequence_no.value() != place.handled + 1) break;
         try {
           apply_(stream, write);
@@ -311,7 +312,8 @@ class Follower::Inside {
       tell(Kind::taken,
            fmt::format("follower \"{}\" was started elsewhere, and is followed there", name_));
     }
-    // "elsewhere": an earlier save whose answer was lost. The next look shows the position.
+    // FollowerMove::elsewhere: an earlier save was made, but its answer was lost. The next look
+    // shows the position.
     return false;
   }
 
@@ -368,7 +370,7 @@ class Follower::Inside {
   std::optional<BootClock::time_point>
       caught_up_;  // everything that was committed by then has been handled
 
-  std::atomic<std::thread::id> own_{};  // that of thread_, once it runs
+  std::atomic<std::thread::id> own_{};  // the id of thread_, once it runs
   std::mutex joining_;                  // guards thread_
   std::thread thread_;
 };

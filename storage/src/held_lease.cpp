@@ -102,7 +102,7 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
   } waited{holding.stats(), scope.name(), {}};
   std::optional<LeaseWaiters::Wait> waiting;
   milliseconds step = times.first;
-  milliseconds held_for{0};  // how long another owner still holds it, by the last look
+  milliseconds held_for{0};  // how long another owner still holds it, as look() last read
   const auto look = [&] {
     const auto info = Info(database).lease(scope);
     held_for = milliseconds(
@@ -110,12 +110,12 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
   };
   for (;;) {
     if (stop.stop_requested()) throw cancelled();
-    // A look takes no locks; an attempt takes the scope's locks, and on SQLite the file's.
+    // look() takes no locks; an attempt takes the scope's locks, and on SQLite the file's.
     if (held_for == 0ms) {
       if (auto lease = acquire()) return lease;
       if (!waited.since) waited.since = std::chrono::steady_clock::now();
-      // From here on a notification reports a release; the look below notices one that came between
-      // the attempt and this moment.
+      // From here on a notification reports a release; look() notices one that came between the
+      // attempt and this moment.
       if (!waiting) waiting.emplace(holding.waiters(), scope);
       look();
     }
@@ -126,7 +126,7 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
         std::min(step / 2 + by_chance(step), held_for + 1ms + by_chance(times.first));
     pause = std::min(pause, std::chrono::duration_cast<milliseconds>(left) + 1ms);
     step = std::min(step * 2, times.longest);
-    // Hints may come at any rate.
+    // Limits how often a hint leads to an attempt: hints may come at any rate.
     const auto begun = std::chrono::steady_clock::now();
     const bool hinted = waiting->until(begun + pause, stop);
     if (hinted) {
@@ -174,7 +174,7 @@ struct HeldLease::State {
   std::atomic<bool> given_back{false};                 // whoever sets it releases the lease
   bool uncounted = true;  // not counted among the handles that hold a lease
 
-  // No lock is held, because a stop callback may call this too.
+  // Holds no lock, because the stop callbacks that it runs may call it again.
   bool release() {
     if (given_back.exchange(true)) return false;
     detail::LeaseKeeper& keeper = holding.keeper();

@@ -73,7 +73,8 @@ bool JobRun::end(std::string_view status, std::optional<int> exit_code,
   const bool finished = Jobs(database_).finish(
       id_, status, exit_code ? std::optional<std::int64_t>(*exit_code) : std::nullopt, detail,
       checkpoint);
-  // Set only after the database has answered: after an error the destructor tries once more.
+  // Set only after the database has answered: after an error the caller, or else the destructor,
+  // tries again.
   ended_ = true;
   return finished;
 }

@@ -1,7 +1,7 @@
 // Two threads for all leases of a Database, so that a renewal that hangs in the network delays no
 // loss:
 //
-//    keep_time()  asks HeldLeasesCore what is due and what is over, runs the stop callbacks, passes batches to renew()
+//    keep_time()  gets from HeldLeasesCore what is due and what is over, runs the stop callbacks, passes batches to renew()
 //    renew()      sends one statement for the batch and reports the answers
 //
 // `call_` passes a batch from the first to the second. The core has one batch under way at a time,
@@ -128,7 +128,7 @@ void LeaseKeeper::keep_time() {
       lease->lost.request_stop();
     }
     for (const auto& lease : leaving) lease->asked_to_leave.request_stop();
-    // Time may have passed while they ran.
+    // Time may have passed while the callbacks ran, so the core is called again before any wait.
     if (over.empty() && leaving.empty()) alarm_.wait(action.wake);
   }
 }

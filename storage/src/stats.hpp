@@ -65,7 +65,7 @@ struct StatsCounter {
   }
 };
 
-// Runs a call about one lease, and counts and logs its outcome. `granted` tells from the result
+// Runs a call about one lease, and counts and logs its outcome. `granted` derives from the result
 // whether the lease was granted, and may fill in the term. What the call throws counts as a
 // failure, or as a refusal if it reports a lost lease, and is rethrown.
 template <class Call, class Granted>

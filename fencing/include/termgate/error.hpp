@@ -43,7 +43,7 @@ class TERMGATE_EXPORT StaleTerm : public Error {
   }  // the refused term; 0 if the database did not report it
   std::int64_t fence() const noexcept {
     return fence_;
-  }  // the fence against it; 0 if the database did not report it
+  }  // the fence that refused it; 0 if the database did not report it
 
  private:
   std::string scope_;
@@ -118,15 +118,16 @@ class TERMGATE_EXPORT Unavailable : public Error {
   ~Unavailable() override;
 };
 
-// COMMIT was sent and no answer came. The library never repeats such a write. A write id settles
-// it: Database::outcome(write_id), or the same call again (F5).
+// COMMIT, or a statement that commits by itself, was sent, and no answer shows its outcome. The
+// library never repeats such a write. With a write id the same call again settles it (F5).
 class TERMGATE_EXPORT OutcomeUnknown : public Error {
  public:
   using Error::Error;
   ~OutcomeUnknown() override;
 };
 
-// Any other refusal of the database, with its own code. Nothing was written.
+// Any other refusal of the database, with its own code: nothing was written. Value and Rows throw
+// it too, without a code, for a result of another form than expected; that says nothing of a write.
 class TERMGATE_EXPORT DatabaseError : public Error {
  public:
   using Error::Error;

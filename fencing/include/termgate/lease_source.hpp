@@ -30,8 +30,8 @@ struct SourceLease {
 };
 
 // One object may be called from any thread, one call at a time. The caller measures the lease from
-// before its call, by BootClock. A call may block as long as the service's `timeout`; one that
-// takes a TTL, at most for a third of that. It throws
+// before its call, by BootClock. A call may block as long as the service's `timeout` (of its URL);
+// a call with a TTL, at most for a third of the TTL. It throws
 //    Unavailable     the request did not reach the service, or surely did nothing
 //    OutcomeUnknown  the request may have been carried out; a lease that was perhaps acquired ends
 //                    with its TTL, and the same owner may acquire it again
@@ -61,7 +61,7 @@ class TERMGATE_EXPORT LeaseSource {
   // False: the lease is no longer this owner's under this term.
   virtual bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner,
                      std::chrono::milliseconds ttl) = 0;
-  // False: as above, and nothing has changed.
+  // False: the lease was no longer this owner's under this term; no other lease was touched.
   virtual bool release(const Scope& scope, const SourceLease& lease, const std::string& owner) = 0;
 };
 

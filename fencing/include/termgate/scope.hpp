@@ -32,6 +32,7 @@ class Scope {
 // An append-only sequence of writes; its name follows the same rules as a scope's.
 class Stream {
  public:
+  // Throws as Scope does.
   explicit Stream(std::string name);
 
   const std::string& name() const noexcept { return name_; }

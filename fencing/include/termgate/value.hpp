@@ -85,7 +85,8 @@ using Row = std::vector<Value>;
 struct Rows {
   std::vector<std::string> columns;
   std::vector<Row> rows;
-  // Rows changed by an INSERT, UPDATE or DELETE. For a query: 0 on SQLite, its rows elsewhere.
+  // Rows changed by an INSERT, UPDATE or DELETE. For a query: 0 on SQLite, elsewhere the number of
+  // its rows.
   std::int64_t affected = 0;
 
   bool empty() const noexcept { return rows.empty(); }

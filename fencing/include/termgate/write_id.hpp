@@ -13,7 +13,7 @@ class WriteId {
  public:
   // Takes the 8-4-4-4-12 form in either case. Throws InvalidInput (TG005) for anything else.
   explicit WriteId(std::string_view uuid);
-  // A random one (version 4), from the system's entropy.
+  // A random one (version 4), from the system's entropy. Throws Error if the system gives none.
   static WriteId random();
 
   const std::string& text() const noexcept { return text_; }  // canonical, lower case

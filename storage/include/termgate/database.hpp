@@ -48,17 +48,17 @@ namespace detail {
 struct DatabaseState;
 }
 
-// before: this write id was already committed; nothing was written again.
+// before: this write id was already committed; `work` was not called, and nothing was written.
 enum class Wrote { now, before };
 
 struct SealReceipt {
   Term fence;
-  std::int64_t previous = 0;  // the fence before; 0: there was none
+  std::int64_t previous = 0;  // the fence before the seal; 0: there was none
   int evicted = 0;            // sessions ended because they blocked the raise
   std::int64_t sealed_at_ms = 0;
 };
 
-// What was committed under a write id.
+// What was committed under a write id. Stream and number: none unless it was an append.
 struct WriteOutcome {
   std::string scope;
   Term term;
@@ -70,16 +70,20 @@ struct WriteOutcome {
 class Database {
  public:
   // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `sqlserver://…`, `odbc:…`. Opens no
-  // connection yet. Throws InvalidInput for a URL of another kind, Unavailable if the path is a
-  // directory. A missing file or server is noticed at first use.
+  // connection yet. Throws InvalidInput for a URL that is malformed, of another kind, or of a
+  // database whose driver is missing, Unavailable if the path is a directory. A missing file or
+  // server is noticed at first use.
   static Database open(std::string_view url, OpenOptions options = {});
   std::string_view kind() const noexcept;  // "postgresql", "sqlite", "sqlserver"
 
   // Runs `work` in one transaction after the check for (scope, term), and commits it (F1, F5). A
-  // term above the fence is raised first, in a separate transaction. When this returns the write is
-  // committed. Throws StaleTerm, TermRequired, InvalidInput, FenceUntrusted, Blocked, Conflict,
-  // LeaseLost (options.lease_owner), Unavailable, DatabaseError: nothing was written;
-  // OutcomeUnknown: COMMIT was sent and not answered. What `work` throws is passed on unchanged.
+  // term above the fence first raises the fence to it, in a separate transaction, which stays even
+  // if the write then fails. When this returns the write is committed. Throws StaleTerm,
+  // TermRequired, InvalidInput, FenceUntrusted, Blocked, Conflict, LeaseLost (options.lease_owner,
+  // require_lease()), Unavailable, DatabaseError: nothing was written; OutcomeUnknown: COMMIT was
+  // sent, and its outcome is not known. What `work` throws rolls back and is passed on, except a
+  // Conflict that options.retries repeats; on SQLite Unavailable takes its place if the commit that
+  // it shared with other threads failed. A call of this Database inside `work` is InvalidInput.
   Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work,
               const WriteOptions& options = {});
 
@@ -97,26 +101,30 @@ class Database {
 
   // Checks and appends in one statement. With a write id, repeating the call returns the first
   // call's number. Borrows the payload. A large one is sent to SQL Server in pieces, before any
-  // lock is taken. Throws InvalidInput above payload_limit(), before anything is sent.
+  // lock is taken. Throws what write() throws, SequenceConflict (options.expected), and
+  // InvalidInput above payload_limit(), before anything is sent.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload,
                     const AppendOptions& options = {});
   // Appends all or none of the payloads, at least one; returns the last number. `write_ids` is
-  // empty or as long as `payloads`.
+  // empty or as long as `payloads`; options.write_id must be empty. Throws as append().
   SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads,
                          const AppendOptions& options = {},
                          const std::vector<WriteId>& write_ids = {});
-  // What every database takes as one payload, and as all payloads of one batch together. PostgreSQL
-  // and SQLite take no more: there a payload is one value, of which several copies are in memory at
-  // once, and some of them are text of twice the length (a batch, odbc-postgresql).
+  // What every database takes as one payload, and as all payloads of one batch together. This is
+  // the limit on PostgreSQL and SQLite: there a payload is one value, of which several copies are
+  // in memory at once, and some of them are text of twice the length (a batch, odbc-postgresql).
   static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
   // The limit on this database. SQL Server takes up to 1 GiB if its setting payload_bytes_max (256
   // MiB by default) allows it, because payloads are sent in pieces there.
   std::size_t payload_limit() const noexcept;
 
-  // The check alone, in its own transaction: raises the fence if the term is above it.
+  // The check alone, in its own transaction: raises the fence if the term is above it. Returns the
+  // fence.
   Term check(const Scope& scope, Term term);
-  // Raises a fence without writing (F2). Waits for lower terms up to the grace, then evicts (F4).
-  // `actor` and `reason` are kept in the audit if the fence was raised; give both or neither.
+  // Raises a fence without writing (F2). Waits for transactions of lower terms up to `grace` (none:
+  // the database's setting), then ends their sessions (F4); on SQLite it evicts nobody and throws
+  // Blocked. `actor` and `reason` are kept in the audit if the fence was raised; give both or
+  // neither. Throws what write() throws.
   SealReceipt seal(const Scope& scope, Term term,
                    std::optional<std::chrono::milliseconds> grace = {},
                    const std::optional<std::string>& actor = {},
@@ -124,19 +132,20 @@ class Database {
 
   // A lease that renews itself and is released by its handle (<termgate/held_lease.hpp>). Waits up
   // to options.wait while another owner holds it, then throws Blocked; throws Cancelled if
-  // options.stop was requested.
+  // options.stop was requested, InvalidInput for options out of range, Unavailable if the lease was
+  // granted too late to be of use.
   HeldLease hold(const Scope& scope, const HoldOptions& options = {});
-  // None: another owner holds it.
+  // One attempt. None: another owner holds it.
   std::optional<HeldLease> try_hold(const Scope& scope, const HoldOptions& options = {});
 
   // A lease that its caller renews. Waits up to options.wait while another owner holds it, then
   // throws Blocked; throws Cancelled if options.stop was requested. TTL 100 ms to 1 day.
   Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl,
                       const LeaseOptions& options = {});
-  // None: another owner holds it.
+  // One attempt. None: another owner holds it.
   std::optional<Lease> try_acquire_lease(const Scope& scope, std::chrono::milliseconds ttl,
                                          const LeaseOptions& options = {});
-  // Extends by the lease's own TTL. Throws LeaseLost if its owner no longer holds it.
+  // Renews for the lease's own TTL from now on. Throws LeaseLost if its owner no longer holds it.
   void renew_lease(Lease& lease);
   // The same for a holder that has no Lease object.
   Lease renew_lease(const Scope& scope, Term term, const std::string& owner,

@@ -30,15 +30,15 @@ struct FollowerBehind {
     std::int64_t position = 0;  // the last write that it has handled; 0: none
     std::int64_t last_no = 0;
   };
-  std::int64_t run = 0;         // 0: there is no such follower
+  std::int64_t run = 0;         // how often it was started; 0: there is no such follower
   std::int64_t behind = 0;      // writes not handled yet, over all streams
-  std::vector<Stream> streams;  // ordered by name
+  std::vector<Stream> streams;  // those with such writes, ordered by name
 };
 
 enum class FollowerMove {
   moved,
   taken,      // a later start has taken the follower over
-  elsewhere,  // the saved position is not `from`
+  elsewhere,  // the saved position is not `from`; nothing was changed
 };
 
 struct FollowerInfo {
@@ -56,11 +56,15 @@ class Followers {
  public:
   explicit Followers(Database database) : database_(std::move(database)) {}
 
-  // Returns the follower's new run: a caller that saves positions under an older run learns that
-  // the follower was taken over. A name always follows the same stream or scope. Throws
-  // InvalidInput.
+  // Starts a follower or takes it over. Returns its new run, a number that each start raises: a
+  // caller that saves positions under an older run learns that the follower was taken over.
+  // `from_end`: the first start of a name skips what is committed by then. Throws InvalidInput if
+  // the name follows another stream or scope.
   std::int64_t start(std::string_view name, const FollowedBy& followed, bool from_end = false);
+  // At most `limit` streams.
   FollowerBehind behind(std::string_view name, int limit = 1000);
+  // Saves that the stream is handled up to `to`, if the saved position is `from`. Throws
+  // InvalidInput if there is no such follower, or `to` is below `from` or above the last number.
   FollowerMove advance(std::string_view name, std::int64_t run, const Stream& stream,
                        SequenceNo from, SequenceNo to);
   // Removes its positions as well. False: there was none.

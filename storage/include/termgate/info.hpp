@@ -28,7 +28,7 @@ struct FenceInfo {
   std::int64_t term = 0;
   std::int64_t raised_at_ms = 0;
   std::string raised_by;
-  std::string raise_by;  // "writer" or "seal": who may raise it
+  std::string raise_by;  // "writer": any writer may raise it; "seal": only a seal or a lease
   bool untrusted = false;
   std::optional<std::int64_t> reset_from;  // the highest fence that an audited reset has lowered
 };
@@ -47,9 +47,9 @@ struct LeaseInfo {
 
 // The last hand-over of a scope: a request, and then its receipt.
 struct HandOverInfo {
-  std::string scope, owner;  // the owner that leaves
-  std::int64_t term = 0;     // the term of the owner that leaves
-  std::optional<std::string> to;
+  std::string scope, owner;       // the owner that leaves
+  std::int64_t term = 0;          // the term of the owner that leaves
+  std::optional<std::string> to;  // who may take it; none: anybody else
   std::string requested_by, reason;
   std::int64_t requested_at_ms = 0, leave_before_ms = 0;
   std::optional<std::int64_t> left_at_ms;  // none: the owner has not left, or its lease ran out
@@ -87,14 +87,14 @@ class Info {
 
   std::optional<LeaseInfo> lease(const Scope& scope);
   std::vector<LeaseInfo> leases(std::string_view after = {}, int limit = 1000);
-  // The last hand-over of the scope, or of every scope (none), newest first. Empty if layer 1 is
-  // one version older.
+  // The last hand-over of the scope, or of every scope (none), newest first. Empty if the installed
+  // layer 1 is too old to have hand-overs.
   std::vector<HandOverInfo> hand_overs(const std::optional<Scope>& scope = {}, int limit = 500);
 
   std::optional<StreamInfo> stream(const Stream& stream);
   std::vector<StreamInfo> streams(std::string_view after = {}, int limit = 1000);
   // Returns writes in order: at most `limit` of them with at most `bytes_max` bytes of payload, but
-  // at least one if there is one. A large payload is fetched in parts and is in memory once. If a
+  // at least one if there is one. A large payload is fetched in parts, and is in memory once. If a
   // write is pruned while its payload is fetched, the page ends before it, or skips it if it is the
   // first. Throws Conflict if that happened in ten attempts.
   std::vector<StreamWrite> read_stream(

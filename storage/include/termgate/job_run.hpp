@@ -6,8 +6,8 @@
 //   for (std::string page = run.last_checkpoint().value_or("1"); …;) { …; run.beat(page); }
 //   run.complete();
 //
-// One thread at a time. Every call throws what Database's calls throw: StaleTerm if another process
-// leads now.
+// One thread at a time. Every call throws what Database's calls throw; all but fail() throw
+// StaleTerm if another process leads now.
 #pragma once
 
 #include <chrono>
@@ -35,17 +35,21 @@ class JobRun {
   // What last_checkpoint() below returned before this run began.
   const std::optional<std::string>& last_checkpoint() const noexcept { return last_checkpoint_; }
 
-  // A heartbeat and, if given, a checkpoint. False: the run is no longer open; stop.
+  // Records a heartbeat and, if given, a checkpoint. False: the run is no longer open; stop.
   bool beat(const std::optional<std::string>& checkpoint = {});
-  // A heartbeat and a renewal of `lease`, in one transaction; the lease then tells when the next
-  // beat must have succeeded. For a lease without a HeldLease or a LeaderLoop. If it throws
-  // LeaseLost, neither was done.
+  // Records a heartbeat and renews `lease`, in one transaction: the next beat must succeed before
+  // lease.held_until(). For a lease that neither a HeldLease nor a LeaderLoop renews. If it throws
+  // LeaseLost, neither was done. False: as above, and the lease was renewed.
   bool beat(Lease& lease, const std::optional<std::string>& checkpoint = {});
-  // A heartbeat and a renewal of the lease that the run was started under, by its owner and term in
-  // the database. Returns when the next beat must have succeeded; none: the run is no longer open.
+  // Records a heartbeat and renews the lease of the run's owner and term, which the database knows.
+  // Returns when the next beat must have succeeded. None: the run is no longer open, and nothing
+  // was renewed. Throws LeaseLost if that owner no longer holds the lease; nothing was recorded.
   std::optional<Lease::Clock::time_point> beat(std::chrono::milliseconds ttl,
                                                const std::optional<std::string>& checkpoint = {});
-  // Each may be called at most once. False: the run was no longer open.
+  // Either call ends the run. False: it had already ended, by an earlier call of either or in the
+  // database. After an exception, call again: otherwise the destructor tries to end it as failed.
+  // `exit_code` (none: not known) and `detail` are shown by `termgate job list`; `checkpoint`, if
+  // given, replaces the last beat's.
   bool complete(std::optional<int> exit_code = 0, const std::optional<std::string>& detail = {},
                 const std::optional<std::string>& checkpoint = {});
   bool fail(std::optional<int> exit_code = {}, const std::optional<std::string>& detail = {});

@@ -2,8 +2,8 @@
 // its handle in <termgate/job_run.hpp>.
 //
 // A start is checked like a write (StaleTerm), and so are a heartbeat and the end "completed". A
-// stale leader may still report "failed", "cancelled" and "lost". A job has one open run in a
-// scope. Any thread; copies share the Database's connections.
+// stale leader may still report "failed", "cancelled" and "lost". A job has at most one open run in
+// a scope. Any thread; copies share the Database's connections.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ struct JobRunInfo {
 };
 
 struct JobRequest {
-  // False: this run was already requested, and nothing was changed.
+  // False: the job already has a request, whose run_id this is. Nothing was changed.
   bool requested = false;
   std::string run_id;
 };
@@ -64,7 +64,8 @@ class Jobs {
  public:
   explicit Jobs(Database database) : database_(std::move(database)) {}
 
-  // Returns the run's id.
+  // Returns the run's id. Throws InvalidInput if the job already has an open run under this term;
+  // one of another term ends as lost.
   std::string start(std::string_view job, const Scope& scope, Term term, const std::string& owner,
                     const std::optional<std::string>& detail = {});
 
@@ -73,31 +74,34 @@ class Jobs {
   // cancelled by finish(). An empty actor means this login, an empty reason "by hand".
   JobRequest request(std::string_view job, const Scope& scope, std::string_view kind,
                      std::string_view actor = {}, std::string_view reason = {});
-  // Begins the requested run, as start() would. None: there is no request.
+  // Begins the requested run, as start() would. None: there is no request, or another session is
+  // taking it at this moment.
   std::optional<JobTaken> take(std::string_view job, const Scope& scope, Term term,
                                const std::string& owner);
 
-  // False: the run is no longer open. With `renew` it also renews that lease, in the same
-  // transaction; if that fails it throws LeaseLost and does neither.
+  // Records a heartbeat. False: the run is no longer open. With `renew` it renews that lease in any
+  // case, in the same transaction; if that fails it throws LeaseLost and does neither.
   bool beat(const std::string& run_id, const std::optional<std::string>& checkpoint = {},
             Lease* renew = nullptr);
-  // A heartbeat and the renewal of the run's own lease, in one call; the database knows the lease's
-  // owner and term. Returns when the next one must have succeeded, which is when the lease ends by
+  // Records a heartbeat and renews the run's own lease, in one call; the database knows the lease's
+  // owner and term. Returns when the next call must have succeeded, which is when the lease ends by
   // this process's clock. None: the run is no longer open, and nothing was renewed. Throws
   // LeaseLost if the run's owner no longer holds the lease; then nothing was recorded.
   std::optional<Lease::Clock::time_point> beat(const std::string& run_id,
                                                const std::optional<std::string>& checkpoint,
                                                std::chrono::milliseconds ttl);
 
-  // False: the run was no longer open.
+  // Ends the run, or cancels a request. `status`: completed, failed, cancelled or lost; anything
+  // else is InvalidInput. False: the run was no longer open.
   bool finish(const std::string& run_id, std::string_view status,
               std::optional<std::int64_t> exit_code = {},
               const std::optional<std::string>& detail = {},
               const std::optional<std::string>& checkpoint = {});
 
-  // Newest first; a request's age counts from when it was made.
+  // Newest first; a requested run is dated by its request until it begins.
   std::vector<JobRunInfo> list(const JobFilter& filter = {}, int limit = 100);
-  // Runs that began more than `ahead` in the future were recorded by a clock that was wrong then.
+  // `ahead`: a run that began further in the future than this was recorded by a wrong clock, and
+  // only latest_ms includes it.
   CompletedJob completed(std::string_view job, const Scope& scope, std::chrono::milliseconds ahead);
 
  private:

@@ -4,7 +4,7 @@
 //
 //   LeaderLoop loop(db, Scope{"billing"}, [&](const Leadership& leads) {
 //     while (!leads.stop_requested()) {
-//       db.write(leads.scope(), leads.term(), [](Transaction& tx) { … });   // StaleTerm: another leads; let it out
+//       db.write(leads.scope(), leads.term(), [](Transaction& tx) { … });   // StaleTerm: another leads; let it propagate
 //       …
 //     }
 //   });
@@ -13,14 +13,14 @@
 // may run wrong. Only the fence makes a stale leader's writes harmless (F1, F2): write under
 // leads.term(), never under a term that is looked up later.
 //
-// When can two loops both believe that they lead? The window in which a loop believes it is counted
-// from before the request was sent, by BootClock, and ends `margin` before the lease. At most one
-// of a scope's loops leads at any moment, as long as that clock runs slower than the database's by
-// no more than margin ÷ TTL, less what the database's clock jumps ahead within one TTL. With the
-// default margin, a fifth, that allows 10 % slower and a jump by a tenth of the TTL. A machine that
-// was suspended past the end of the window reports the loss as soon as it wakes up. After a forced
-// release the old leader learns of it at its next renewal, normally at most a third of the TTL
-// later. In all these cases its writes are refused.
+// When can two loops both believe that they lead? A loop believes it for the TTL less `margin`,
+// counted from before its request was sent, by BootClock. At most one of a scope's loops does so at
+// any moment, as long as that clock runs slower than the database's by no more than margin ÷ TTL,
+// less what the database's clock jumps ahead within one TTL. With the default margin, a fifth, that
+// allows 10 % slower and a jump by a tenth of the TTL. A machine that was suspended past the end of
+// that time reports the loss as soon as it wakes up. After a forced release the old leader learns
+// of it at its next renewal, normally at most a third of the TTL later. In all these cases its
+// writes are refused.
 #pragma once
 
 #include <atomic>
@@ -79,10 +79,11 @@ struct LeaderNews {
     finished,        // no longer leader: the work returned, or threw something
     handed_over,     // no longer leader: the work ended after somebody had requested the lease
     fenced,          // no longer leader: the work threw StaleTerm of this scope and term
-    lost,            // no longer leader: the database reports that the lease is not ours
+    lost,            // no longer leader: the database or source reports that the lease is not ours
     expired,         // no longer leader: the lease could not be renewed in time
     asked_to_leave,  // still leader: somebody requests the lease, and the work is requested to stop
-    // `error` is what the work threw. Reported before or after the end of its leadership.
+    // `error` is what the work threw. Reported in addition to the end of its leadership, before or
+    // after it.
     work_failed,
     // `error` is what an acquisition, a renewal or a release threw. It is tried again; a release
     // four times, within 150 ms plus the duration of the calls.
@@ -117,11 +118,12 @@ struct LeaderOptions {
 class LeaderLoop {
  public:
   // Runs on one thread, for one election at a time; this loop is not elected again before it has
-  // returned. When it returns or throws, the lease is given back and others have the first chance.
+  // returned. When it returns or throws, the lease is given back, if it is still held, and others
+  // have the first chance.
   using Work = std::function<void(const Leadership&)>;
 
   // Starts at once. Throws InvalidInput for options out of range or no work, std::system_error if a
-  // thread cannot be started.
+  // thread cannot be started or no file descriptor is left.
   LeaderLoop(Database database, Scope scope, Work work, LeaderOptions options = {});
   // Uses the leases and terms of `source` (<termgate/sources.hpp>): Redis, etcd, ZooKeeper, Consul,
   // Kubernetes, a watched file. Each new term is sealed in `database` before the work starts, and

@@ -59,7 +59,7 @@ struct LeaseOptions {
   std::string owner = {};
   // Where the holder can be reached; for people and followers.
   std::string endpoint = {};
-  // The time before sessions that block the raise are evicted; none: the setting.
+  // The time before sessions that block the acquisition are evicted; none: the setting.
   std::optional<std::chrono::milliseconds> grace = {};
   // acquire_lease() only: how long to wait while another holds it.
   std::chrono::milliseconds wait{30'000};

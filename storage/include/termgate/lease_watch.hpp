@@ -4,8 +4,8 @@
 //   LeaseWatch watch(db, Scope{"billing"}, [](const std::optional<LeaseInfo>& leader) { route_to(leader ? leader->endpoint : ""); });
 //
 // What it reports may be outdated when it arrives: never write because of it. It learns of a
-// release at once on PostgreSQL; it looks at least every `poll`, and ten times a second while
-// nobody leads.
+// release at once on PostgreSQL; it reads the lease at least every `poll`, and ten times a second
+// while nobody leads.
 #pragma once
 
 #include <chrono>
@@ -26,10 +26,12 @@ inline namespace v0 {
 // It has one thread.
 class LeaseWatch {
  public:
-  // None: nobody holds the lease. Called on the watch's thread with the result of the first look,
-  // and then with each change of owner or term. It must not throw.
+  // None: nobody holds the lease. Called on the watch's thread with the result of the first read,
+  // and then with each change of owner or term. It must not throw. If a read fails, it is repeated
+  // after `poll`, without a call.
   using Changed = std::function<void(const std::optional<LeaseInfo>&)>;
 
+  // `poll`: 10 ms to 1 day, else InvalidInput.
   LeaseWatch(Database database, Scope scope, Changed changed,
              std::chrono::milliseconds poll = std::chrono::seconds(1));
   // Waits for the calls of `changed` and of the database that are under way. Must not run on the

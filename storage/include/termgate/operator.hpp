@@ -36,7 +36,7 @@ struct HandOverOptions {
 };
 
 struct Protection {
-  // Give either `scope_column` or `scope`.
+  // Where a row's scope comes from: give either a column or one scope for all rows.
   std::optional<std::string> scope_column = {};
   std::optional<std::string> scope = {};
   // "enforce", or "observe", which refuses nothing and counts what would have been refused.
@@ -84,17 +84,17 @@ class Operator {
   // `level`: read, write, lead or operate. The role "public", which means every role, can have read
   // or write only. PostgreSQL and SQL Server only.
   void grant(std::string_view role, std::string_view level);
-  // Removes every level (PostgreSQL). The returned rows are what the role can still do: the level,
-  // and the role that it has it through.
+  // Removes every level; PostgreSQL only, else InvalidInput. The returned rows are the levels that
+  // the role still has, each with the role through which it has it.
   Rows revoke(std::string_view role);
 
-  // Makes triggers on the owner's own tables. Returns the number of tables; partitions and children
-  // count.
+  // Adds the triggers that refuse unfenced and stale writes; the caller must own the table. Returns
+  // how many tables are covered, partitions and children included.
   std::int64_t protect(std::string_view table, const Protection& protection);
   bool unprotect(std::string_view table);
   // Raises fences to the terms in the table, which is read once, as its owner; from then on a row
-  // with a higher term raises the fence. NULL and terms below 1 do not count. Returns the number of
-  // scopes.
+  // with a higher term raises the fence. NULL and terms below 1 do not count. Returns how many
+  // fences the call raised.
   std::int64_t adopt(std::string_view table, std::string_view scope_column,
                      std::string_view term_column, std::string_view prefix = {});
   bool unadopt(std::string_view table);
@@ -113,30 +113,31 @@ class Operator {
   // already released.
   bool force_release(const Scope& scope, std::string_view actor, std::string_view reason);
   // Requests the holder of a lease to leave; it learns of that with its next renewal, on PostgreSQL
-  // at once (HeldLease::asked_to_leave, LeaderLoop). During the drain only the owner that `options`
-  // names can acquire the lease. If the holder has not left by then, its lease is not renewed any
-  // more, and ends as after a crash. False: nobody holds it. A new request replaces the last one.
+  // at once (HeldLease::asked_to_leave, LeaderLoop). During the drain only those whom options.to
+  // allows can acquire the lease. If the holder has not left by its end, its lease is not renewed
+  // any more, and ends as after a crash. False: nobody holds it. A new request replaces the last.
   bool request_hand_over(const Scope& scope, const HandOverOptions& options = {});
 
-  // prune() deletes a stream's writes below `before`, prune_history() old rows of the audit and of
-  // jobs; fences stay. Both return the number of rows.
+  // prune() deletes a stream's writes below `before`, prune_history() rows of the audit and of jobs
+  // that are older than `older_than` (1 hour or more); fences stay. Both return the number of rows.
   std::int64_t prune(const Stream& stream, SequenceNo before);
   std::int64_t prune_history(std::chrono::milliseconds older_than);
   // Moves a stream to another scope. False: it is in that scope already.
   bool move_stream(const Stream& stream, const Scope& scope, std::string_view actor,
                    std::string_view reason);
 
-  // What is not protected, and breaches that the stored rows show.
+  // doctor() returns what is not protected; verify() breaches that the stored rows show, without
+  // stream writes from before `since_ms` (milliseconds since 1970; none: with all).
   std::vector<Advice> doctor();
   std::vector<Breach> verify(std::optional<std::int64_t> since_ms = {});
 
   Rows settings();  // name, value, what
   void set_setting(std::string_view name, std::string_view value);
-  // All or none.
+  // Sets all of them, or throws and sets none.
   void set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values);
 
   std::vector<AuditEntry> audit(const AuditFilter& filter = {}, int limit = 100);  // newest first
-  // at_ms, actor, client, action, detail; newest first.
+  // The audit of one scope, newest first. Columns: at_ms, actor, client, action, detail.
   Rows explain(const Scope& scope, int limit = 100);
 
   // Records refusals that were made elsewhere (by a proxy, from memory). False: it is too soon

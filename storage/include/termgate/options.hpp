@@ -20,7 +20,9 @@ struct OpenOptions {
   // PostgreSQL and SQL Server: the schema of layer 1.
   std::string schema = "termgate";
 
-  // If all connections are busy, a call waits for one, at most check_wait.
+  // The most connections for calls, 1 or more; SQLite has one that writes and at least one that
+  // reads. If all are busy, a call waits for one, at most check_wait, then throws Blocked. Not
+  // counted: those for renewals of held leases, and on PostgreSQL for notifications and seats.
   int connections_max = 64;
 
   // SQLite: how long a call waits for its turn or another process's lock; none: the setting
@@ -36,9 +38,9 @@ struct OpenOptions {
   // keepalives_count, tcp_user_timeout).
   std::chrono::milliseconds answer_wait{0};
 
-  // Called with each acquisition, renewal and release of this Database's handles, loops and own
-  // calls, when it has ended, on the thread that made it: write a line, and return at once. What
-  // it throws is ignored. Terms are no secrets.
+  // Called after each acquisition, renewal and release of a lease by this Database, its handles and
+  // its loops, on the thread that made the call: write a line, and return at once. What it throws
+  // is ignored. Terms are no secrets.
   std::function<void(const LeaseCall&)> lease_log = {};
 };
 
@@ -46,8 +48,8 @@ struct WriteOptions {
   // Makes the write repeatable after OutcomeUnknown.
   std::optional<WriteId> write_id = {};
 
-  // For the work including the check, but not for COMMIT. When it is over, Unavailable is thrown,
-  // up to a second later if the server is silent.
+  // For the check and the work, but not for COMMIT; none: no limit. When it is over, Unavailable is
+  // thrown, up to a second later if the server is silent.
   std::optional<std::chrono::milliseconds> timeout = {};
 
   Isolation isolation = Isolation::database_default;
@@ -58,8 +60,8 @@ struct WriteOptions {
   // If given, the write is committed only if this owner holds the scope's lease under the write's
   // term when the work has returned, by the database's clock. Otherwise LeaseLost is thrown, and
   // nothing was written. So a late holder is refused even if nobody took over. Needs an isolation
-  // level in which a statement sees what was committed before it, which is every database's
-  // default.
+  // level in which each statement sees what was committed before it; every database's default is
+  // one.
   std::optional<std::string> lease_owner = {};
 };
 

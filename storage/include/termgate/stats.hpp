@@ -2,7 +2,7 @@
 //
 //   std::string text = metrics_text(Info(db).stats(), {billing_loop.stats()}, {projection.stats()});   // serve it at /metrics
 //
-// Values: any thread. Counters start with their object (copies of a Database share theirs) and
+// Values: any thread. Counters start at 0 with their object (copies of a Database share theirs) and
 // never go down. `termgate admin` serves what only the database as a whole knows, such as who leads
 // and how jobs ended.
 #pragma once
@@ -26,7 +26,8 @@ struct CallStats {
   std::int64_t refused = 0;  // another holds the lease, or it is no longer ours
   std::int64_t failed = 0;   // not reached, not answered, or refused with an error
   std::chrono::nanoseconds took{0};
-  std::array<std::int64_t, bounds_seconds.size() + 1> buckets{};  // by time; the last one: longer
+  // Calls by their duration: up to each bound but above the one before; the last one: longer.
+  std::array<std::int64_t, bounds_seconds.size() + 1> buckets{};
 };
 
 // How much this process's callers had to wait for the lease of a scope. The first 100 scopes have
@@ -40,9 +41,9 @@ struct ScopeContention {
 // All leases of a Database: those of handles, of loops, and those taken by hand.
 struct DatabaseStats {
   CallStats acquire, renew, release;
-  std::int64_t waits = 0;  // for another's lease
+  std::int64_t waits = 0;  // calls that had to wait because another held the lease
   std::chrono::nanoseconds waited{
-      0};                 // by all waits, whether or not the lease was granted in the end
+      0};                 // in these calls together, whether or not the lease was granted
   std::int64_t held = 0;  // HeldLease objects that hold a lease now
   // HeldLease objects whose lease was lost, according to the database.
   std::int64_t lost = 0;

@@ -26,9 +26,10 @@ class Transaction {
   Term term() const noexcept;
 
   // Runs one statement; `$1`, `$2` … take the arguments, on every database. Throws DatabaseError,
-  // Conflict, or a TG error of a trigger. After any of them the transaction is rolled back when the
-  // callback ends. If the callback swallows the error, write() throws it. Only ROLLBACK TO a
-  // savepoint makes the transaction usable again.
+  // Conflict, InvalidInput, Unavailable, Blocked, or a TG error of a trigger. After an error the
+  // transaction cannot commit, even if the callback swallows it: write() then rolls back and throws
+  // the last such error. Only a successful ROLLBACK TO a savepoint makes it usable again; on SQL
+  // Server nothing does.
   template <class... Arguments>
   Rows exec(std::string_view sql, Arguments&&... arguments) {
     const std::array<Value, sizeof...(Arguments)> values{
@@ -39,18 +40,20 @@ class Transaction {
 
   // Appends under this transaction's scope and term. The stream's writers take turns until commit.
   // The payload is as for Database::append(). This transaction has passed its check, so while a
-  // large payload is sent a higher term waits, and evicts this session after the grace.
+  // large payload is sent a higher term waits, and evicts this session after the grace. Throws as
+  // exec() does, and SequenceConflict (`expected`).
   SequenceNo append(const Stream& stream, std::string_view payload,
                     std::optional<SequenceNo> expected = {});
 
-  // Lets COMMIT fail (LeaseLost, nothing was written) if `owner` does not hold the lease of this
-  // transaction's scope at that moment, by the database's clock, even if nobody has taken over.
-  // Throws LeaseLost at once if it does not hold the lease now. SQL Server checks only now, so call
-  // it last there. On PostgreSQL it works at READ COMMITTED, its default, only.
+  // Makes COMMIT fail (LeaseLost, nothing was written) if at that moment `owner` does not hold the
+  // lease of this transaction's scope, by the database's clock, even if nobody has taken over.
+  // Throws LeaseLost at once if `owner` does not hold it now. SQL Server checks only in this call,
+  // so make it last there. PostgreSQL needs READ COMMITTED, its default: else InvalidInput.
   void require_lease(const std::string& owner);
 
-  // Passes the check for another scope with its own term (F1). Raises only if this transaction
-  // holds nothing of that scope yet.
+  // Checks another scope under a term of its own (F1), and returns that scope's fence. A term above
+  // it raises the fence, or is InvalidInput if this transaction already holds that scope's lock.
+  // Throws as exec() does.
   Term check(const Scope& scope, Term term);
 
  private:

@@ -472,8 +472,8 @@ void Connection::fetch(SQLHSTMT statement, SQLSMALLINT columns, Rows& rows) {
   }
 }
 
-// Reads a value of any length in pieces: the first one tells the total length, and the rest is read
-// directly to its place.
+// Reads a value of any length in pieces: with the first one the driver reports the total length,
+// and the rest is read directly to its place.
 std::string Connection::read_long(SQLHSTMT statement, SQLUSMALLINT column, bool binary,
                                   bool& null) {
   const std::size_t ending =

@@ -83,8 +83,8 @@ const Dialect& sqlserver() {
           "ANSI_NULLS ON; SET ANSI_PADDING ON; SET "
           "ANSI_WARNINGS ON; "
           "SET CONCAT_NULL_YIELDS_NULL ON; SET TEXTSIZE 2147483647; SET LOCK_TIMEOUT -1",
-      // A procedure may have committed and begun again by itself, and the first COMMIT released the
-      // check's lock. It released the lock that begin() took as well, which shows that.
+      // A procedure may have committed and begun again by itself, which released the check's lock.
+      // It released begin()'s lock too, and so the absence of that one shows it.
       .commit =
           "IF @@TRANCOUNT <> 1 THROW 50005, 'TG005 a statement of this transaction began or ended "
           "one', 1; "

@@ -1,5 +1,5 @@
 // From ODBC's diagnostics to the library's errors, in this order: a refusal of layer 1; a conflict,
-// which is the server's own word that it has rolled back; a lost connection or a timeout, whose
+// by which the server itself reports that it has rolled back; a lost connection or a timeout, whose
 // meaning depends on whether COMMIT was sent. SQLSTATEs decide where drivers agree, native numbers
 // and words where they do not.
 #include <termgate/detail/odbc/errors.hpp>

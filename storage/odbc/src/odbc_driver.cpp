@@ -392,7 +392,8 @@ class OdbcDriver final : public Driver {
                     bytes, rows.rows[0][0].as_int()));
   }
 
-  // Keeps the error that led here: a connection that cannot even roll back is closed.
+  // Throws nothing, so that the error that led here is reported: a connection that cannot even roll
+  // back is closed.
   void roll_back(Pool::PooledConnection& lent) noexcept {
     try {
       if (lent->broken()) return;

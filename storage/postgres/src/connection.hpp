@@ -50,8 +50,8 @@ class Connection {
   // Call it before a statement is run: a statement that is seen for the second time gets prepared,
   // in a round trip in which nothing is written yet.
   void prepare(std::string_view sql);
-  // Runs them in one round trip. Outside BEGIN they are one transaction, which has ended when this
-  // returns. Returns the result of each; throws the error of the first that fails.
+  // Runs the statements in one round trip. Outside BEGIN they are one transaction, which has ended
+  // when this returns. Returns the result of each; throws the error of the first that fails.
   std::vector<Rows> run_all(std::span<const Statement> statements);
   Rows run(const Statement& statement);
   // Uses the simple protocol, for several statements in one text; only for texts of the library.

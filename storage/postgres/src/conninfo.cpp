@@ -85,8 +85,8 @@ std::string conninfo_of(std::string_view url, const ConninfoEnvironment& environ
   // Scopes are UTF-8 everywhere; the application name helps readers of pg_stat_activity.
   add("client_encoding", "UTF8");
   add("fallback_application_name", "termgate");
-  // A service file's settings have lower priority than the URL's, so nothing is added if there is
-  // one.
+  // A service file's settings have lower priority than the URL's, so nothing more is added if there
+  // is one.
   if (environment.service || names(given, "service")) return conninfo;
   const std::pair<std::string_view, std::string_view> defaults[] = {
       {"connect_timeout", "10"}, {"keepalives_idle", "30"},     {"keepalives_interval", "10"},

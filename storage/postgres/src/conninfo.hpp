@@ -9,7 +9,7 @@ namespace termgate {
 inline namespace v0 {
 namespace detail {
 
-// Which of libpq's variables are set that decide what is added.
+// Whether those environment variables of libpq are set that change what is added.
 struct ConninfoEnvironment {
   bool connect_timeout = false;  // PGCONNECT_TIMEOUT
   bool service = false;          // PGSERVICE
@@ -18,8 +18,8 @@ struct ConninfoEnvironment {
 
 // Adds the client encoding, a fallback application name, and, where neither the URL nor the
 // environment sets them: connect_timeout 10 s, and TCP keepalives and tcp_user_timeout by which a
-// peer that has vanished is noticed after 60 s or less. Nothing of that for a service, whose file's
-// settings have lower priority than the URL's.
+// peer that has vanished is noticed after 60 s or less. With a service no time limits are added:
+// its file's settings have lower priority than the URL's, and so would lose to them.
 std::string conninfo_of(std::string_view url, const ConninfoEnvironment& environment);
 
 }  // namespace detail

@@ -25,8 +25,8 @@ bool starts_with_any(std::string_view line, std::initializer_list<std::string_vi
   return false;
 }
 
-// libpqxx 6.4 creates some exceptions (insufficient_privilege is one) without their SQLSTATE; the
-// exception's class tells it.
+// libpqxx 6.4 creates some exceptions (insufficient_privilege is one) without their SQLSTATE, which
+// follows from the exception's class.
 std::string sqlstate_of(const pqxx::sql_error& failure) {
   if (!failure.sqlstate().empty()) return failure.sqlstate();
   const auto is = [&](auto* type) { return dynamic_cast<decltype(type)>(&failure) != nullptr; };

@@ -25,10 +25,10 @@ std::string readable_message(std::string_view text);
 
 // Call it inside a catch block: rethrows the current exception as a termgate::Error. Exceptions
 // that are neither libpqxx's nor Termgate's pass unchanged. `secrets_of` is the URL whose password
-// must not show. `connected`: whether the connection still exists. Without it, only a refusal of
-// layer 1, a rollback (class 40) and the end of the session (57P) count as themselves: any other
-// error does not tell what became of a COMMIT (a server that panics while it flushes one still
-// sends its SQLSTATE).
+// must not show. `connected`: whether the connection still exists. If not, only a refusal of layer
+// 1, a rollback (class 40) and the end of the session (57P) keep their meaning; any other error
+// counts as a lost connection, because it does not show what became of a COMMIT (a server that
+// panics while it flushes one still sends its SQLSTATE).
 [[noreturn]] void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected = true);
 
 }  // namespace detail

@@ -25,13 +25,13 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto look_again = 5s;
-constexpr int share_of_looks = 20;  // at most a twentieth of the time is spent on them
+constexpr int share_of_looks = 20;  // a look for code takes at most a twentieth of the time
 
 // Finds code in the database that can do more than a client's text shows. `speaks`: code that may
 // declare a scope and term, or raise: functions and procedures that name Termgate or call what
 // layer 1 has, and parsed expressions (in views, defaults, constraints, triggers, policies) that
 // call set_config() (funcid 2078). Layer 1's own code is not counted. `any_text`: code that runs
-// its arguments as SQL, or may: a function in another language than C, SQL and PL/pgSQL counts.
+// its arguments as SQL, or may: a function in a language other than C, SQL and PL/pgSQL counts.
 // Reading everything takes seconds in a database with 20,000 functions, so $2 can restrict it to
 // code that is newer than a transaction: the `horizon` of the previous look.
 constexpr std::string_view code_sql = R"(
@@ -142,7 +142,8 @@ PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
       if (!row[2].is_null()) wanted.scopes.push_back(row[2].as_text());
     }
     const Row& first = rows.rows.front();
-    // While a raise waits, the next look must find out whether it is over.
+    // Each raise moves the bell; a request with a bell that has not moved returns no scopes. While
+    // a raise waits no bell is sent, so that the next answer shows whether it is over.
     if (wanted.scopes.empty()) in.bell = first[0].as_int();
     else in.bell.reset();
     const std::string place = std::exchange(in.place, first[1].as_text());

@@ -493,8 +493,8 @@ class PostgresDriver final : public Driver {
   }
 
   // The frequent calls, none of which takes a scope exclusively: they may run in a session that has
-  // seats. All others that write need one without, because layer 1 takes no scope exclusively in a
-  // session with a seat in it (TG005), and would give a new stream that seat's scope.
+  // seats. All others that write need one without, because layer 1 refuses (TG005) to take a scope
+  // exclusively in a session with a seat in that scope, and would give a new stream a seat's scope.
   static bool may_sit(sql::Call call) {
     using sql::Call;
     switch (call) {
@@ -507,9 +507,8 @@ class PostgresDriver final : public Driver {
     }
   }
 
-  // Errors are ignored: proxies and waiters look by themselves a little later. One of them is
-  // expected: PostgreSQL lets one transaction at a time notify, and notify_raised() waits at most
-  // 50 ms for its turn.
+  // Errors are ignored: proxies and waiters also poll. One error is expected: PostgreSQL lets one
+  // transaction at a time notify, and notify_raised() waits at most 50 ms for its turn.
   void notify_raised(const Value& scope) {
     try {
       const Value values[] = {scope};
@@ -686,7 +685,8 @@ class PostgresDriver final : public Driver {
     silence().bounded(*lent, Phase::before_commit, url_, [&] { lent->run_script(text); });
   }
 
-  // Keeps the error that led here: a connection that cannot even roll back is closed.
+  // Throws nothing, so that the error that led here is reported: a connection that cannot even roll
+  // back is closed.
   void roll_back(Pool::PooledConnection& lent) noexcept {
     try {
       if (!lent->is_open()) return;

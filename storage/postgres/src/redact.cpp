@@ -1,5 +1,5 @@
-// Removes passwords from messages of libpq and of the server before anybody can log them. It hides
-// rather too much than too little.
+// Removes passwords from messages of libpq and of the server before anybody can log them. In doubt
+// it hides too much rather than too little.
 #include "redact.hpp"
 
 #include <termgate/text/hex.hpp>

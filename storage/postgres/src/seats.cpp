@@ -181,7 +181,8 @@ void Seats::ask(Connection& connection) {
   std::optional<std::int64_t> bell;
   {
     const std::lock_guard lock(mutex_);
-    // While a raise waits, the next look must find out whether it is over.
+    // Each raise moves the bell; a request with a bell that has not moved returns no scopes. While
+    // a raise waits no bell is sent, so that the next answer shows whether it is over.
     if (wanted_.empty()) bell = bell_;
   }
   const auto asked = Clock::now();

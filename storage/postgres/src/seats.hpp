@@ -2,14 +2,14 @@
 // a check (docs/reference/lock-protocol.md, seats).
 //
 // A session takes a seat with the eighth check of one scope and term within a second. It gives the
-// seat up, above all, when somebody wants the scope, when the seat was not used for a second,
+// seat up, above all, when a raise wants the scope, when the seat was not used for a second,
 // and when the keeper has had no answer for a while. It does so on its own connection and outside
 // any transaction, so that none of its writes is under way, and is used again once the server has
 // answered. If no answer comes, the connection is closed; its seats end when the server notices
 // that.
 //
-// The keeper, a thread with a connection of its own, requests every 20 ms which seats are wanted,
-// as long as seats are used, and gives up seats for idle sessions. A session that is lent for a
+// The keeper, a thread with a connection of its own, reads every 20 ms which seats are wanted, as
+// long as seats are used, and gives up seats for idle sessions. A session that is lent for a
 // write gives up seats first if it must. If a busy session does not return within a raise's grace,
 // the raise ends it.
 #pragma once

@@ -163,7 +163,7 @@ std::string naming(std::string_view path, std::string_view message) {
 
 void throw_sqlite(sqlite3* db, int code) {
   const int extended = db != nullptr ? sqlite3_extended_errcode(db) : code;
-  // The connection's code may be from a later call; the caller's code tells what failed.
+  // The connection's code may be from a later call; the caller's code is that of the failure.
   const bool same = (extended & 0xff) == (code & 0xff);
   const int reported = same ? extended : code;
   std::string message = same && db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);

@@ -70,7 +70,7 @@ void FileWatch::begin(sqlite3* db, const std::string& path) {
   path_ = std::filesystem::absolute(path, failure).string();
   if (failure) path_ = held;
   file_ = identity_of(path_);
-  // A VFS that keeps its files elsewhere than in the file system.
+  // Not watched: a VFS that keeps its files outside the file system.
   if (!file_ || !identity_of(held)) return;
   db_ = db;
   process_ = getpid();

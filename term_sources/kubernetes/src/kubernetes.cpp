@@ -1,8 +1,8 @@
 // Each scope has one Lease object. The term is spec.leaseTransitions after the acquisition, which
 // raises it by one. Every change names the metadata.resourceVersion that it is based on, and the
 // API server refuses it (409) if another change came first. So no two acquisitions share a count,
-// and a later one has a higher one, for as long as it is the same object. metadata.uid tells: a
-// Lease that was deleted and created again counts from 1. A process that has seen another uid
+// and a later one has a higher one, for as long as it is the same object, which metadata.uid shows:
+// a Lease that was deleted and created again counts from 1. A process that has seen another uid
 // refuses it; for all others the fence does.
 //
 // The server does not expire leases. A candidate takes over a lease that it has seen unchanged for

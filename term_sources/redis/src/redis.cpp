@@ -1,4 +1,4 @@
-// Two keys a scope, in one slot of a cluster:
+// Two keys for each scope, in one slot of a cluster:
 //
 //   PREFIX:{SCOPE}:lease   "TERM OWNER", ends by itself after the TTL
 //   PREFIX:{SCOPE}:term    the last term; never ends

@@ -1,5 +1,5 @@
-// Parses a Redis server's answers: hiredis reads the protocol, this class bounds how much it is
-// given and copies what it found.
+// Parses a Redis server's answers: hiredis reads the protocol, and this class bounds its input and
+// copies its result.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The codes of Termgate's refusals, and the exception for a message that begins with one ("TG001
-// stale term …"). Internal; every driver uses it, and so do the servers in front of SQL Server and
-// SQLite.
+// stale term …"). Internal; used by every driver, by the proxy in front of SQL Server and by the
+// SQLite server.
 #pragma once
 
 #include <cstdint>

@@ -48,14 +48,14 @@ class HeldLeasesCore {
 
   enum class Outcome {
     renewed,
-    lost,   // the database says that the lease is no longer ours
+    lost,   // the database reports that the lease is no longer ours
     failed  // not renewed, or the outcome is unknown
   };
   enum class Loss { lost, expired };
 
   struct Action {
     std::vector<std::pair<Id, Loss>>
-        over;                    // notify their holders first; these leases are forgotten
+        over;                    // notify their holders first; the core has forgotten them
     std::vector<Id> renew;       // renew these by one statement, and report with answered()
     std::optional<Moment> wake;  // none: nothing to do until another call
   };

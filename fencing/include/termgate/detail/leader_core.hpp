@@ -60,7 +60,7 @@ class LeaderCore {
   // the lease could last for hours. But a stop must not wait for a database that has gone.
   static constexpr int releases_max = 5;
   static constexpr std::chrono::milliseconds release_pause{10};
-  // A hint is acted on at most this often: hints may come at any rate.
+  // Hints are acted on at most once in this time: they may come at any rate.
   static constexpr std::chrono::milliseconds hint_pause{10};
 
   enum class Loss {
@@ -68,7 +68,7 @@ class LeaderCore {
     finished,     // the work ended by itself
     handed_over,  // the work ended after somebody had requested the lease
     fenced,       // the work was refused as stale: another has been elected
-    lost,         // the database says that the lease is no longer ours
+    lost,         // the database reports that the lease is no longer ours
     expired       // no renewal was granted in time
   };
 

@@ -1,5 +1,5 @@
-// Deliberate bugs, each of which would break a guarantee, to show that the storm finds them, or for
-// the proxy's decision its unit test (docs/evidence/correctness.md). They exist in test builds
+// Deliberate bugs, each of which would break a guarantee, to show that the storm finds them (those
+// in the proxy's decision: its unit test; docs/evidence/correctness.md). They exist in test builds
 // only: CMake's TERMGATE_PLANT, empty by default and refused outside Debug, compiles them into the
 // files that contain one. With TERMGATE_PLANT=all the environment variable TERMGATE_PLANTED selects
 // the active one; unset, there is none. No other build reads that variable. Without TERMGATE_PLANT

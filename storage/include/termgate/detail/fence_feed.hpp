@@ -1,8 +1,8 @@
 // Notifications from a database, such as of raised fences: PostgreSQL's NOTIFY
 // (docs/reference/lock-protocol.md). Internal.
 //
-// Any role may notify, so a payload only tells where to look; and a client that was not connected
-// has missed it. One thread at a time; wake() on any.
+// Any role may notify, so a payload only names what to read in the database; and a client that was
+// not connected has missed it. One thread at a time; wake() on any.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace detail {
 class FenceFeed {
  public:
   static constexpr std::size_t payloads_max =
-      1000;  // that one wait() returns; if there are more, only `missed` is set
+      1000;  // that one wait() returns; further ones are dropped, and `missed` is set
 
   struct Heard {
     bool connected_anew = false;  // earlier notifications may be lost: read everything again
@@ -33,18 +33,20 @@ class FenceFeed {
 
   virtual ~FenceFeed() = default;
 
-  // Connects if necessary, and waits for a notification, for wake(), or until `at_most` is over.
-  // Throws Unavailable (the next call connects again) and DatabaseError.
+  // Without a connection it connects, and returns. Otherwise it waits for a notification, for
+  // wake(), or until `at_most` is over. Throws Unavailable (the next call connects again) and
+  // DatabaseError.
   virtual Heard wait(std::chrono::milliseconds at_most) = 0;
   // fences() and fence() use the connection that wait() made, and work like those of Info, but fill
-  // in only scope, term and reset_from. The server ends each after five seconds. They throw
-  // Unavailable and DatabaseError.
+  // in only scope, term and reset_from. On the channel "termgate" the server cancels a call after
+  // five seconds. They throw Unavailable and DatabaseError.
   virtual std::vector<FenceInfo> fences(std::string_view after, int limit) = 0;
   virtual std::optional<FenceInfo> fence(std::string_view scope) = 0;
   // The owner of layer 1 in that database; empty: there is no layer 1.
   virtual std::string owner() = 0;
-  // Whether the view that fences() and fence() read, and its schema, belong to a superuser, to our
-  // own role or to `owner`. Their owners decide which code runs there with our rights.
+  // Whether the view that fences() and fence() read, and its schema, belong to a superuser, to the
+  // feed's own role or to `owner`. Their owners decide which code runs there with this role's
+  // rights.
   virtual bool owner_is_trusted(std::string_view owner) = 0;
   // The name of the database as the server reported it; empty before the first connection.
   virtual std::string database() const = 0;
@@ -64,9 +66,9 @@ class FenceFeed {
 
 // nullptr for a database that does not notify (SQLite, SQL Server), and for PostgreSQL through
 // ODBC. Throws InvalidInput for a URL of an unknown kind. `database`, unless empty, replaces the
-// one in the URL. `channel`: for raised fences; or "termgate_leases", whose payloads are the scopes
-// of leases that were released; or "termgate_streams", whose payloads are followed streams that
-// somebody has appended to.
+// one in the URL. `channel`: "termgate", whose payloads are JSON with the scope, term and schema of
+// a raised fence; "termgate_leases": the scope of a lease that was released or requested; or
+// "termgate_streams": a followed stream that was appended to.
 std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema,
                                            std::string_view database = {},
                                            std::string_view channel = "termgate");

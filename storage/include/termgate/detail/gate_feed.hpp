@@ -15,7 +15,7 @@ namespace detail {
 
 class GateFeed {
  public:
-  static constexpr std::size_t scopes_max = 500;  // of one request; more of them take several
+  static constexpr std::size_t scopes_max = 500;  // in one request; more take several requests
 
   virtual ~GateFeed() = default;
 
@@ -28,7 +28,7 @@ class GateFeed {
   // The secret by which seats are given back, in hexadecimal; it never changes. Empty: there are no
   // seats, or none now. Any thread.
   virtual std::string_view secret() const noexcept { return {}; }
-  // Whether there are no seats because of code in the database. Any thread.
+  // Whether code in the database is the reason why there are no seats. Any thread.
   virtual bool code_prevents_seats() const noexcept { return false; }
   // Whether the database has a function that runs its argument as SQL. Any thread.
   virtual bool runs_any_text() const noexcept { return true; }

@@ -13,7 +13,7 @@ namespace sqlite {
 // Runs the check for `scope` in the transaction that is open on `db` and returns the fence after it
 // (F1, F5). It makes that transaction a writer, so nobody can raise the fence before it ends; a
 // table that protect guards then takes its writes for this scope. Outside a transaction it guards
-// nothing but itself. A check after a savepoint is lost by ROLLBACK TO: take it again.
+// nothing but itself. A check made after a savepoint is undone by ROLLBACK TO it: call it again.
 //
 // Call it on the thread that uses `db`. The first call registers the functions termgate_… on `db`.
 // Throws StaleTerm, FenceUntrusted, InvalidInput (docs/contract.md, section 4); Blocked (TG006)

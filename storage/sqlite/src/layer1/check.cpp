@@ -102,7 +102,8 @@ std::int64_t Fences::evidence(std::string_view scope, bool streams_only, bool wa
     Running read = core_.use(stmt::resets_read);
     read.bind(scope);
     while (read.step()) {
-      // The newest reset tells the fence's previous height, in case its row is lost.
+      // The term that the newest reset lowered the fence to counts, in case the fence's row is
+      // lost.
       if (resets.empty()) highest = read.integer(0);
       resets.emplace_back(read.integer(0), read.integer(1));
     }

@@ -90,7 +90,7 @@ void Doctor::triggers(Findings& findings, const std::string& table, std::string_
   }
 }
 
-// The arguments of such a call, followed by the prefix if the table has one.
+// The arguments of a call of protect or adopt, followed by the prefix if the table has one.
 std::vector<std::optional<std::string>> Doctor::with_prefix(
     std::string_view made_by, std::string_view table,
     std::vector<std::optional<std::string>> arguments) {

@@ -141,7 +141,7 @@ void Guards::observe_row(std::string_view table, const std::optional<RowScope>& 
     try {
       require_here(table, handed);
     } catch (const InvalidInput&) {
-      return;  // of an attached file, whose fences are not known here, so refusals cannot be
+      return;  // an attached file's trigger: its fences are not known here, so refusals cannot be
                // counted
     }
     std::string reason;

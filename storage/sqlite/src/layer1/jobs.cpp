@@ -32,8 +32,8 @@ std::optional<Jobs::Taken> Jobs::find(const std::string& job_name, const Scope& 
   return Taken{open.text(0), open.optional_text(1).value_or("")};
 }
 
-// Checks the term, then ensures that the job has one open run: runs that other terms have left open
-// end as lost.
+// Checks the term, then ensures that the job has no open run: one of this term is an error, runs
+// that other terms have left open end as lost.
 void Jobs::begin(const std::string& job_name, const Scope& scope, const std::string& owner,
                  Term term, Moment moment) {
   require_name(job_name, "job name");

@@ -29,7 +29,7 @@ void Refusals::count(const std::string& scope, std::int64_t term) {
   entry->second.count += 1;
   entry->second.term = term;
   entry->second.last = moment;
-  // It can be written when the open transaction ends; without one, that is now.
+  // It is written when the open transaction ends, or now if there is none.
   if (sqlite3_txn_state(core_.connection(), "main") == SQLITE_TXN_WRITE) {
     try {
       core_.track();

@@ -18,9 +18,9 @@ inline namespace v0 {
 namespace sqlite {
 namespace {
 
-// Layer 1 runs inside the writer's own process, so nobody outside sees what it refuses. A drill
-// does (docs/use/drill.md): it names a file, and each refused write becomes a line of it, "TG001
-// term scope", each refused seal another, "seal term scope". An existing, regular file only;
+// Layer 1 runs inside the writer's own process, so nobody outside sees what it refuses. For a drill
+// (docs/use/drill.md) TERMGATE_WITNESS names a file that gets a line for each refused write, "TG001
+// term scope", and for each refused seal, "seal term scope". It must be an existing, regular file;
 // whatever goes wrong here changes nothing about the refusal.
 void report_to_witness(const char* kind, std::string_view scope, std::int64_t term) noexcept {
   const char* path = secure_getenv("TERMGATE_WITNESS");

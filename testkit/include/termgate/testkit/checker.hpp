@@ -59,8 +59,8 @@ Verdict check(const std::vector<Operation>& history, const State& state,
 const char* guarantee_of(Breach::Kind kind) noexcept;  // "F1", …
 const char* name_of(Breach::Kind kind) noexcept;       // "order", …
 
-// The breach and its history, one operation a line: when (milliseconds after the first), which
-// client, what, and the outcome.
+// The breach and its history, with a line for each operation: when (milliseconds after the first),
+// which client, what, and the outcome.
 std::string describe(const Breach& breach, const std::vector<Operation>& history);
 
 }  // namespace testkit

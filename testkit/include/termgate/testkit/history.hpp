@@ -22,7 +22,7 @@ using Moment = std::chrono::nanoseconds;
 enum class Outcome {
   committed,  // acknowledged
   refused,    // a refusal was received
-  unknown     // no answer, or one that does not tell
+  unknown     // no answer, or one that leaves it open
 };
 
 struct Operation {

@@ -41,7 +41,8 @@ class NotReached : public std::runtime_error {
 class Points {
  public:
   // Passes the point `name`, or pauses there until resume() if the test has requested that. If the
-  // Leader is being destroyed, it throws something that is not a std::exception; do not catch it.
+  // Leader is being destroyed, it throws something that is not a std::exception, to end the body;
+  // do not catch it.
   void operator()(std::string_view name);
 
  private:
@@ -64,7 +65,7 @@ class Leader {
   Leader& operator=(const Leader&) = delete;
 
   // The body will pause when it reaches `point` for the `visit`-th time since its start, counted
-  // from 1. May be called at any time before that.
+  // from 1. Throws NotReached if that visit is over, std::invalid_argument for a visit below 1.
   void pause_at(std::string point, int visit = 1);
   // Starts the body if necessary, and waits until it pauses at `point`. Throws NotReached after
   // `patience`, or if the body has paused elsewhere or ended; rethrows what the body threw.

@@ -3,8 +3,9 @@
 //
 // Two clocks matter for a lease: by the database's clock another owner may acquire it, and by its
 // own clock the holder knows whether it still leads (Lease::still_held). advance() moves both:
-// every lease in the database expires that much earlier, and still_held() of this class answers as
-// if that much time had passed for the holder. Terms and fences are not touched. Any thread.
+// every lease in the database expires that much earlier, and still_held() of this class returns
+// what it would if that much time had passed for the holder. Leases' terms and fences are not
+// touched. Any thread.
 #pragma once
 
 #include <chrono>

@@ -50,7 +50,7 @@ inline std::string percent_encoded(std::string_view text, std::string_view kept 
   return encoded;
 }
 
-// Keeps a % that is not followed by two digits.
+// Keeps a % that is not followed by two hexadecimal digits.
 inline std::string percent_decoded_where_it_can(std::string_view text) {
   std::string decoded;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -63,7 +63,7 @@ inline std::string percent_decoded_where_it_can(std::string_view text) {
   return decoded;
 }
 
-// None if a % is not followed by two digits.
+// None if a % is not followed by two hexadecimal digits.
 inline std::optional<std::string> percent_decoded(std::string_view text) {
   for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 3)) {
     if (at + 2 >= text.size() || hex_value(text[at + 1]) < 0 || hex_value(text[at + 2]) < 0)

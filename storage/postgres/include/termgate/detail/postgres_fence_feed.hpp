@@ -1,5 +1,5 @@
-// Opens PostgreSQL's feed of raised fences. Internal; no libpqxx type appears here. One thread
-// waits and reads; any thread may wake it.
+// PostgreSQL's feed of notifications: raised fences, released leases, appends. Internal; no libpqxx
+// type appears here. One thread waits and reads; any thread may wake it.
 #pragma once
 
 #include <chrono>
@@ -31,13 +31,14 @@ class PostgresFenceFeed {
   PostgresFenceFeed(const PostgresFenceFeed&) = delete;
   PostgresFenceFeed& operator=(const PostgresFenceFeed&) = delete;
 
-  // Sets `payloads` to at most `payloads_max` payloads, and returns how many others there were.
+  // Sets `payloads` to at most `payloads_max` payloads, drops further ones, and returns how many.
   // Sets `connected_anew` to whether it has connected, or begun to listen, in this call.
   std::size_t wait(std::chrono::milliseconds at_most, std::size_t payloads_max,
                    std::vector<std::string>& payloads, bool& connected_anew);
   void wake() noexcept;
 
-  // These use the connection that wait() made. The server ends each query after five seconds.
+  // These use the connection that wait() made. On the channel "termgate" the server cancels a query
+  // after five seconds.
   std::vector<Fence> fences(std::string_view after, int limit);
   std::optional<Fence> fence(std::string_view scope);
   std::string owner();

@@ -9,7 +9,7 @@
 
 namespace termgate::sources {
 
-// file:///PATH.
+// file:///PATH. Throws InvalidInput if the URL has anything else. Opens the file at each call.
 std::unique_ptr<LeaseSource> open_file(const SourceUrl& url);
 
 }  // namespace termgate::sources

@@ -31,10 +31,11 @@ struct SourceUrl {
   static SourceUrl parse(std::string_view text);
   // The option's value, or `fallback`.
   std::string option(const std::string& key, std::string fallback = {}) const;
-  // The option `timeout`: 100 ms to 1 minute.
+  // The option `timeout`, in milliseconds: 100 ms to 1 minute; 3 s if it is not given. Throws
+  // InvalidInput.
   std::chrono::milliseconds timeout() const;
   // The content of password-file without the line end, or else TERMGATE_SOURCE_PASSWORD; empty:
-  // none. Throws InvalidInput if the file cannot be read.
+  // none. Throws InvalidInput if the file cannot be read, is empty, or has more than 4096 bytes.
   std::string password() const;
   // Throws InvalidInput for an option that is neither in `known` nor common to all sources.
   void allow(const std::vector<std::string_view>& known) const;

@@ -1,4 +1,4 @@
-// The calls of layer 1 that leaders, jobs, followers and operators make: a class a subject. Each is
+// The calls of layer 1 that leaders, jobs, followers and operators make: a class for each subject,
 // owned by the connection's Layer1 and used by that connection's thread.
 #pragma once
 
@@ -134,8 +134,8 @@ class Jobs {
 
   std::string start(const std::string& job_name, const Scope& scope, const std::string& owner,
                     Term term, const std::optional<std::string>& detail);
-  // Requests a run: `kind` is run, dry-run or resume. Not requested: that run was already
-  // requested, and nothing was changed.
+  // Requests a run: `kind` is run, dry-run or resume. `requested` false: the job already has a
+  // request, whose run_id this is, and nothing was changed.
   struct Request {
     bool requested;
     std::string run_id;
@@ -148,10 +148,10 @@ class Jobs {
   };
   std::optional<Taken> take(const std::string& job_name, const Scope& scope,
                             const std::string& owner, Term term);
-  // False if the run is no longer open. A heartbeat, and the completion of a run, are checked like
-  // writes: TG001.
+  // Returns false if the run is no longer open. A heartbeat, and the completion of a run, are
+  // checked like writes (TG001).
   bool heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
-  // A heartbeat and the renewal of the run's lease. Not beaten: the run is no longer open, and
+  // A heartbeat and the renewal of the run's lease. `beaten` false: the run is no longer open, and
   // nothing was renewed.
   struct Beat {
     bool beaten = false, renewed = false;

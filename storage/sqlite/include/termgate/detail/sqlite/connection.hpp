@@ -85,7 +85,7 @@ class Connection {
   sqlite3* handle() const noexcept { return db_; }
   Layer1& layer1() noexcept { return *layer1_; }
   bool in_transaction() const noexcept { return sqlite3_get_autocommit(db_) == 0; }
-  // Bytes of parameters bound since the last call, which tell how much a group has grown.
+  // Bytes of parameters bound since the last call: by how much the open group has grown.
   std::size_t take_bound_bytes() noexcept { return std::exchange(bound_bytes_, 0); }
 
  private:

@@ -29,8 +29,8 @@ using Moment = std::int64_t;
 
 class Core;
 
-// That a raise survives a crash: what a connection's commit flushes. Owned by its Core, on whose
-// thread it runs.
+// Ensures that a raise survives a crash, by what the connection's commit flushes. Owned by its
+// Core, on whose thread it runs.
 class RaiseFlush {
  public:
   explicit RaiseFlush(Core& core) : core_(core) {}
@@ -72,10 +72,11 @@ class Refusals {
   // What another process has counted.
   void record(const std::string& scope, std::int64_t term, std::int64_t count, Moment first,
               Moment last, const std::string& client);
-  // In the open transaction. True if something was written, which may be forgotten once it is
-  // committed.
+  // Writes the counts to the audit, in the open transaction. True: they were written; call forget()
+  // once they are committed.
   bool write();
   void forget() noexcept { refused_.clear(); }
+  // The same on a connection of its own, at most once a second.
   void write_aside() noexcept;
   // The connection closes.
   void close() noexcept;
@@ -113,7 +114,7 @@ class Core {
    private:
     Core& core_;
   };
-  // What a call waits for the write lock for, while it runs.
+  // While this lives: the scope and term for which the current call wants the write lock.
   struct Wants {
     Wants(Core& core, std::string_view scope, std::int64_t term) : core_(core) {
       core_.wants_ = {scope, term};
@@ -154,7 +155,7 @@ class Core {
     connected_ = false;
   }
 
-  // The file's path as the user named it, if it is known better than SQLite knows it.
+  // `path`: the file's, as the user gave it where that is known; SQLite's own has links resolved.
   void watch_file(const std::string& path) { file_.begin(db_, path); }
   FileWatch& file() noexcept { return file_; }
   // Throws Unavailable (SQLITE_READONLY_DBMOVED) if the file is no longer the one that was opened.
@@ -185,7 +186,7 @@ class Core {
   void begin_transaction() noexcept;
   // Whether the driver announces where its transactions begin.
   bool boundaries_known() const noexcept { return boundaries_known_; }
-  // The current call commits by itself, so a pass would guard nothing.
+  // Whether the current call commits by itself, so that a passed check would guard nothing.
   bool own_unit() const noexcept { return own_unit_; }
   // Whether one of layer 1's own statements is running; only these may write to its tables.
   bool at_work() const noexcept { return at_work_ > 0; }

@@ -30,7 +30,7 @@ namespace sqlite {
 class FileWatch {
  public:
   // Call it soon after the connection was opened. `path`: as the user gave it; symbolic links in it
-  // are followed anew at each look. Empty, or a file without a name: it can never be moved.
+  // are followed anew at each test. Empty, or a file without a name: it can never be moved.
   void begin(sqlite3* db, const std::string& path);
   // From now on the write-ahead log and its index must stay the same files. Call it after the
   // connection has read.

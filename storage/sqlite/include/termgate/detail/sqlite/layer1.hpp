@@ -1,5 +1,5 @@
 // Layer 1 on SQLite (docs/contract.md, section 2), written once: compiled into the library and into
-// the loadable extension. One Layer1 a connection; used by that connection's thread; it never
+// the loadable extension. Each connection has one Layer1, which its thread uses and which never
 // outlives it.
 //
 // The lock is the database's write transaction: SQLite has one writer at a time, so whoever holds
@@ -58,8 +58,8 @@ class Layer1 {
 
   // The driver, which owns its connection, announces where its transactions begin, so a check that
   // raises nothing need not enlist the virtual table: such a pass may survive a ROLLBACK TO,
-  // because the write lock does. Whatever changes a fence enlists. Called at the start of each
-  // transaction, and of each member of a group commit.
+  // because the write lock does. A call that changes a fence always enlists it. Called at the start
+  // of each transaction, and of each member of a group commit.
   void begin_transaction() noexcept;
   void transaction_committed() noexcept { fences_.transaction_committed(); }
   void transaction_undone() noexcept { fences_.transaction_undone(); }
@@ -68,7 +68,7 @@ class Layer1 {
   void transaction_began() noexcept { core_.passed_checks().began(core_.boundaries_known()); }
   // Why a transaction that has passed the check, or raised, must not commit; none: it may.
   std::optional<FileWatch::Problem> before_commit();
-  // When nothing can be refused any more.
+  // Called when nothing can be refused any more.
   void transaction_ended(bool committed) noexcept;
 
  private:
@@ -87,10 +87,10 @@ class Layer1 {
   Doctor doctor_{core_, tables_, setup_};
 };
 
-// The process that holds the file's write lock, as far as the system tells: "process 4711
+// The process that holds the file's write lock, as far as the system shows it: "process 4711
 // (python3)".
 std::string lock_holder(sqlite3* db);
-// The holder's process number; 0 if the system does not tell.
+// The holder's process number; 0 if the system does not show it.
 int lock_holder_pid(sqlite3* db);
 // Declared for its tests: the process that holds a lock on one of the bytes of one of `files`
 // ("08:01:4711"), from a list in the format of /proc/locks; 0: none.

@@ -29,8 +29,8 @@ class Guards {
     enum class Kind { null, text, unfit } kind;
     std::string text;
   };
-  // What the trigger read in its own file, so that an attached file's trigger is not taken for the
-  // main database's. nullopt from a trigger of an earlier version, which passes nothing.
+  // The mark that the trigger read in its own file, so that an attached file's trigger is not taken
+  // for the main database's. nullopt from a trigger of an earlier version, which passes nothing.
   struct Handed {
     std::optional<std::int64_t> mark;  // NULL if no file is attached
   };
@@ -49,8 +49,9 @@ class Guards {
   void raise(std::string_view scope, std::int64_t term);
   bool lower(std::string_view scope, std::int64_t term);
   void replace(std::string_view table);
-  // There is a row with the rowid -1. BEFORE INSERT cannot tell whether the new row really has that
-  // rowid, because SQLite also shows -1 for one that it is about to choose; AFTER INSERT can.
+  // Called BEFORE INSERT if a row with the rowid -1 exists. The trigger cannot know whether the new
+  // row really has that rowid, because SQLite also shows -1 for one that it is about to choose. The
+  // AFTER INSERT trigger knows it, and calls noted().
   void note_perhaps(std::string_view table, const RowScope& row) {
     perhaps_.insert_or_assign(std::string(table), row);
   }

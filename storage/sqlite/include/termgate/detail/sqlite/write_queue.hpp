@@ -118,7 +118,7 @@ class WriteQueue {
     explicit Turn(WriteQueue& queue) noexcept : queue_(&queue) {}
     WriteQueue* queue_ = nullptr;
   };
-  // The open group is committed first. Throws Blocked, GaveUp. Of `how` only `wait` and `give_up`
+  // The open group is committed first. Throws Blocked, GaveUp. Only `wait` and `give_up` of `how`
   // matter.
   [[nodiscard]] Turn take_turn(const How& how);
   [[nodiscard]] Turn take_turn() { return take_turn(How{}); }
