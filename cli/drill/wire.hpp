@@ -22,7 +22,7 @@ using Moment = std::chrono::steady_clock::time_point;
 // An error of Termgate's: its code starts with TG.
 struct Refusal {
   std::string code, message;
-  std::string context;  // the server's function that raised it
+  std::string context;  // the server's context field: the functions that were running
   Moment requested;     // when the client sent the statement
   std::string hint = {};
 };

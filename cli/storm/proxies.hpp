@@ -23,7 +23,8 @@ namespace termgate::cli::storm {
 class Proxies {
  public:
   // Creates the relays and writes their ports to `plan.proxy_ports`, for the leaders. Throws
-  // UsageError if the folder's path is too long for a Unix socket.
+  // UsageError if the folder's path is too long for a Unix socket, Unavailable if the server does
+  // not answer, Error if a relay gets no port or the folder cannot be written.
   explicit Proxies(Plan& plan);
   ~Proxies();
   Proxies(const Proxies&) = delete;

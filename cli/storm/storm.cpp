@@ -40,8 +40,8 @@ namespace {
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// The first signal ends the storm in order, with a verdict on what has happened; a second one ends
-// it at once.
+// The first signal of a kind ends the storm in order, with a verdict on what has happened; a second
+// one of the same kind ends it at once.
 void end_in_order() {
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = true; };
@@ -242,7 +242,7 @@ class Storm {
       judgement_.unjudged.push_back(std::move(problem));
   }
 
-  // Causes faults and prints statistics until then.
+  // Causes faults and prints statistics until the given moment.
   void blow(Clock::time_point until) {
     Progress progress(!arguments_.json());
     auto printed = begun_;

@@ -1,5 +1,5 @@
 // Creates tasks at a steady rate. Only the instance of the service that holds the lease "generator"
-// does; the others answer who that is.
+// does; the others report which one it is.
 #pragma once
 
 #include <atomic>
