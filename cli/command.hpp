@@ -34,7 +34,8 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// One command's arguments, parsed. Lives as long as the command runs.
+// One command's arguments, parsed. Lives as long as the command runs. Numbers and durations that
+// are malformed or out of range throw UsageError.
 class Arguments {
  public:
   Arguments(boost::program_options::variables_map values, std::string program)

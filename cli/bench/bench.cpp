@@ -112,7 +112,7 @@ struct Plan {
   std::vector<bool> durable;
   std::vector<int> writers, batches;
   int scopes;
-  std::vector<std::string> scenarios;  // those that make writers; "unfenced" first
+  std::vector<std::string> scenarios;  // those that writers run; "unfenced" first
   bool takeover = false, growth = false, lease = false;
 };
 
@@ -460,7 +460,7 @@ int run_bench(const Arguments& arguments) {
       try {
         prune_streams(bench.database, "bench-" + bench.suffix, !bench.json);
       } catch (...) {
-        // An error here would hide the one that led here.
+        // An error here would hide the one that ended the benchmark.
       }
     }
   };

@@ -28,9 +28,9 @@ std::optional<Access> access_of(Database& database, const std::string& schema,
 std::string grant_command(const std::string& schema, const std::string& role,
                           const std::string& level);
 
-// Throw Error if the role lacks the level, or is not the owner, or layer 1 is not installed. The
-// message begins with `who` ("drill") and names the role, what it lacks, and the command that
-// grants it.
+// need_level() throws Error if the role lacks the level, need_owner() if it is not the owner, and
+// both if layer 1 is not installed. The message begins with `who` ("drill") and names the role,
+// what it lacks, and the next step.
 void need_level(Database& database, const std::string& schema, const std::string& level,
                 const std::string& who);
 void need_owner(Database& database, const std::string& schema, const std::string& who);
@@ -51,7 +51,7 @@ class Workspace {
   const std::string& schema() const { return schema_; }
   // The URL with that search_path.
   std::string url(const std::string& url) const;
-  void make(const std::string& url) const;             // throws DatabaseError
+  void make(const std::string& url) const;             // throws Unavailable, DatabaseError
   void remove(const std::string& url) const noexcept;  // only if it is empty
 
  private:

@@ -410,7 +410,7 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
     return own_outcomes + Exit::lease_lost;
   };
   if (command.cancelled()) return cancelled();
-  // Record it while the lease is held, so that nobody else starts before.
+  // Record it while the lease is held, so that nobody else starts the job before it is recorded.
   try {
     const std::string ended =
         record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);

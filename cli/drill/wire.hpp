@@ -85,7 +85,7 @@ class Conversation {
   void from_client(std::string_view bytes, Moment now);
   void from_server(std::string_view bytes);
 
-  std::vector<Refusal> refusals;  // the caller removes them, as from the other two
+  std::vector<Refusal> refusals;  // the caller empties this one and the two below
   std::vector<Write> writes;
   // SQLSTATE and message of errors with which the server ended the session.
   std::vector<std::string> endings;

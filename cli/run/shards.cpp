@@ -110,7 +110,8 @@ class Shards {
           turn();
           silent_ = false;
         } catch (const Error& error) {
-          // The shards that run here hold their leases through connections of their own.
+          // The shards that run here go on: they hold their leases through connections of their
+          // own.
           if (!silent_)
             print_message(fmt::format("shards of \"{}\": {}; trying again",
                                       printable(plan_.scope.name()), error.what()));

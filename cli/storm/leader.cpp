@@ -152,8 +152,8 @@ std::unique_ptr<Boundary> boundary_of(const Setting& setting,
                         setting.skewed ? choice.span(-setting.ttl, setting.ttl) : milliseconds(0));
 }
 
-// Acquires the lease of one scope, keeps it for a while, and ends its lead in one of the ways that
-// occur in practice.
+// Until the process is stopped: acquires the lease of one scope, keeps it for a while, and ends its
+// lead in one of the ways that occur in practice.
 void elect(const Setting& setting, Log& log, const std::optional<Database>& database,
            int scope_index, Belief& belief) {
   const std::string scope = setting.names.scope(scope_index);
@@ -456,8 +456,9 @@ class Writer {
 
   // ---- through a proxy ----
 
-  // How a session declares scope and term to the proxy. On SQL Server: by its application name, by
-  // termgate.set_term, or by sp_set_session_context before each transaction (`local`).
+  // How a session declares scope and term to the proxy: start-up options, application_name, SET,
+  // SET LOCAL or a comment. On SQL Server: by its application name, by termgate.set_term, or by
+  // sp_set_session_context before each transaction (`local`).
   enum class Way { options, name, set, local, comment };
   static constexpr std::array<const char*, 5> way_names{"options", "name", "set", "local",
                                                         "comment"};

@@ -30,8 +30,8 @@ class Proxies {
   Proxies(const Proxies&) = delete;
   Proxies& operator=(const Proxies&) = delete;
 
-  // Starts the proxies that are not running and waits until each accepts clients. If one does not
-  // within `patience`, throws Error with the last line of its log.
+  // Starts the proxies that are not running and waits until each accepts clients. If one ends, or
+  // does not within `patience`, throws Error that says why.
   void start_all(milliseconds patience);
   // Resumes and restarts proxies whose time has come; notices those that ended by themselves.
   void tick();

@@ -20,10 +20,10 @@ struct Table {
 class Sql {
  public:
   virtual ~Sql() = default;
-  // Runs one statement. Throws Conflict, StaleTerm and the other types with a TG code as the
-  // database's error demands, otherwise DatabaseError; the transaction is then aborted. If the
-  // connection is lost, throws OutcomeUnknown for any kind of COMMIT and Unavailable for the rest,
-  // and the connection stays lost.
+  // Runs one statement. Throws the type that belongs to the error's TG code, Conflict for a
+  // serialization failure, a deadlock or a busy file, otherwise DatabaseError; the transaction is
+  // then aborted. If the connection is lost, throws OutcomeUnknown for any kind of COMMIT and
+  // Unavailable for the rest, and the connection stays lost.
   virtual Table run(const std::string& statement, const std::vector<std::string>& values = {}) = 0;
   // Runs several statements in one text, by the simple protocol; PostgreSQL only, others throw
   // Error. Throws OutcomeUnknown if they end with COMMIT and the connection is lost.

@@ -203,7 +203,7 @@ class Storm {
     try {
       evictions = ground_.evictions();
     } catch (const Error&) {
-      // judge() has already noted it as not judged.
+      // judge() reports a database that cannot be read; here it only leaves the number at 0.
     }
     const bool right = plan_.naive.empty() && plan_.enforce == "on";
     const bool keep = arguments_.flag("keep") || !judgement_.findings.empty() ||
