@@ -34,7 +34,8 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// One command's arguments, parsed. Lives as long as the command runs.
+// One command's arguments, parsed. Lives as long as the command runs. Numbers and durations that
+// are malformed or out of range throw UsageError.
 class Arguments {
  public:
   Arguments(boost::program_options::variables_map values, std::string program)
@@ -57,7 +58,7 @@ class Arguments {
   std::optional<std::chrono::milliseconds> maybe_duration(const char* name) const;
 
   Scope scope() const { return Scope(text("scope")); }
-  // Throws InvalidInput (TG005) if the text is not a term.
+  // Throws UsageError if it is missing, InvalidInput (TG005) if the text is not a term.
   Term term(const char* name = "term") const;
   bool json() const { return flag("json"); }
   // The name under which this process was called, for starting it again.
@@ -89,9 +90,10 @@ struct Command {
 // "500ms", "10s", "5m", "2h", "1d". Throws UsageError.
 std::chrono::milliseconds parse_duration(std::string_view text);
 // The first line of the file that --OPTION names. A password in it is hidden from all output from
-// then on (secrets.hpp).
+// then on (secrets.hpp). Throws UsageError if the file cannot be read or that line is empty.
 std::string url_in_file(std::string_view option, const std::string& path);
-// Host and database of a URL, for messages: without user, password and parameters.
+// What messages call the database of a URL: host and database without user, password and
+// parameters, the path of an SQLite file, "odbc" for any odbc: URL, "local" if nothing is named.
 std::string place_of(std::string_view url);
 
 // Each of these adds the commands of one family.

@@ -15,8 +15,9 @@ sigset_t ignored, blocked;
 }  // namespace
 
 void settle_inherited() {
-  // Streams are opened in the wrong direction, so that using them is an error: output that nobody
-  // can read must not count as written. O_CLOEXEC closes them again in the programs that we start.
+  // Closed streams are opened in the wrong direction, so that using them is an error: output that
+  // nobody can read must not count as written. O_CLOEXEC closes them again in the programs that we
+  // start.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     const int way = stream == STDOUT_FILENO ? O_RDONLY : O_WRONLY;
     if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", way | O_CLOEXEC) != stream) std::abort();

@@ -33,8 +33,8 @@ void note_interrupt(int) {
   errno = kept;
 }
 
-// Makes room for `more` bytes at the end. A buffer that grows by doubling is copied each time, with
-// old and new one in memory together. So a large buffer gets the largest capacity at once; the
+// Makes room for `more` bytes at the end. A buffer that grows by doubling is copied each time, and
+// both copies are in memory together. So a large buffer gets the largest capacity at once; the
 // system provides only the pages that are written to. If the allocation fails, the buffer grows as
 // usual.
 void make_room(std::string& bytes, std::size_t more, std::size_t most) {

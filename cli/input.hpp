@@ -1,6 +1,6 @@
-// The input of `append`: a file or standard input. It is read with read(2), so that an error is
-// never taken for the end of the input or the end for an error. It holds at most one payload of the
-// largest size in memory.
+// The input of `append`, `sql` and `verify --history`: a file or standard input. It is read with
+// read(2), so that an error is never taken for the end of the input or the end for an error. It
+// holds at most one payload of the largest size in memory.
 #pragma once
 
 #include <chrono>
@@ -32,8 +32,8 @@ class Input {
   Input& operator=(const Input&) = delete;
 
   // The rest of the input, in one buffer, which is not copied again once it is large. Throws
-  // InvalidInput (TG005) if there are more than `bytes_max` bytes: it then stops reading, and of a
-  // file whose size is known it reads nothing. Throws Error if reading fails.
+  // InvalidInput (TG005) if there are more than `bytes_max` bytes: it then stops reading, and does
+  // not begin with a file that is larger by its size. Throws Error if reading fails.
   std::string all(std::size_t bytes_max);
 
   enum class Next { line, end, quiet, interrupted };

@@ -1,5 +1,5 @@
-// What a command prints: text, or with --json one document. A command that reads or follows a
-// stream prints one document a line.
+// What a command prints: text, or with --json one document. A command that reads, follows or
+// watches something prints one document a line.
 #pragma once
 
 #include <cstdint>

@@ -3,14 +3,15 @@ set(packages termgate libtermgate0 libtermgate-dev termgate-sqlite-extension)
 set(package_data "${PROJECT_BINARY_DIR}/package_files")
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-# A commit without a tag has a version of its own, and so has a release of Debian but the oldest: packaging/version.sh, packaging/other_release.sh.
+# A commit without a tag gets a version of its own (packaging/version.sh), and so does a build for a Debian release other than 12
+# (packaging/root.sh).
 set(package_version "${PROJECT_VERSION}")
 if(NOT "$ENV{TERMGATE_PACKAGE_VERSION}" STREQUAL "")
   set(package_version "$ENV{TERMGATE_PACKAGE_VERSION}")
 endif()
 
-# The guard and its shortcuts, for Debian's own PostgreSQL (guard/CMakeLists.txt). PGXS keeps the debugging information, and what is installed
-# as a file is not stripped.
+# The guard and its shortcuts, for Debian's own PostgreSQL (guard/CMakeLists.txt). PGXS keeps the debugging information, and CPack does not
+# strip what is installed as a file, so both are stripped here.
 set(guard_package postgresql-${TERMGATE_GUARD_MAJOR}-termgate)
 if(TARGET termgate_guard)
   get_target_property(guard_library termgate_guard TERMGATE_LIBRARY)
@@ -47,7 +48,7 @@ foreach(package IN LISTS packages)
 endforeach()
 install(DIRECTORY "${package_data}/man/" DESTINATION share/man/man1 COMPONENT termgate FILES_MATCHING PATTERN "*.gz")
 install(FILES "${package_data}/CHANGELOG.md.gz" DESTINATION share/doc/termgate COMPONENT termgate)
-# The pages lie as in the repository, so that their links hold.
+# The pages keep the folders of the repository, so that their links hold.
 install(DIRECTORY "${package_data}/doc/" DESTINATION share/doc/termgate COMPONENT termgate)
 install(DIRECTORY packaging/prometheus packaging/grafana DESTINATION share/doc/termgate/packaging COMPONENT termgate)
 install(FILES packaging/debian/rules.example DESTINATION share/doc/termgate/examples RENAME rules COMPONENT termgate)

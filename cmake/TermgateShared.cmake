@@ -109,7 +109,7 @@ if(TARGET termgate_sources)
   list(APPEND shared_libraries termgate_sources_shared)
 endif()
 
-# The testkit as users get it: on the shared library, a static library of its own, for it is for tests.
+# The testkit as users get it: a static library on top of the shared one, because only tests link it.
 get_target_property(testkit_sources termgate_testkit SOURCES)
 get_target_property(testkit_folder termgate_testkit SOURCE_DIR)
 get_target_property(testkit_headers termgate_testkit HEADER_SET)

@@ -3,7 +3,7 @@ add_library(termgate_options INTERFACE)
 target_compile_features(termgate_options INTERFACE cxx_std_20)
 target_include_directories(termgate_options INTERFACE "${PROJECT_SOURCE_DIR}/text/include")
 target_compile_options(termgate_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror=return-type
-  # g++ 12 sees overlapping copies in std::string where there are none (GCC bug 105651), and where it optimises more, copies out of bounds.
+  # g++ 12 warns of overlapping copies in std::string where there are none (GCC bug 105651) and, in Release, of copies out of bounds.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>)
 if(TERMGATE_SANITIZE)
@@ -11,8 +11,8 @@ if(TERMGATE_SANITIZE)
   target_link_options(termgate_options INTERFACE -fsanitize=${TERMGATE_SANITIZE})
 endif()
 
-# The standard headers that nearly every source includes, read once a target: reading them is a third of the time that a source takes. Sources include what
-# they use all the same, and the build without this (TERMGATE_PCH=OFF, as the preset tsan has it) shows it.
+# The standard headers that nearly every source includes, read once a target: reading them is a third of the time that a source takes.
+# Sources include what they use all the same; a build without this (TERMGATE_PCH=OFF, as in the preset tsan) fails where one does not.
 function(termgate_precompile target)
   if(TERMGATE_PCH)
     target_precompile_headers(${target} PRIVATE <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <string> <string_view> <unordered_map> <variant> <vector>)

@@ -32,7 +32,8 @@ if [ -z "$packages" ]; then
   exit
 fi
 
-# The server's headers and make files are those of arm64. Only its pg_config runs, so the files alone do, without what the package depends on.
+# The server's headers and make files are those of arm64. Of these packages only pg_config runs, so their files are enough, without their
+# dependencies.
 major=$(inside "$root" bash -euc '
   apt-get -qq update
   apt-cache depends postgresql-client | sed -n "s/.*Depends: postgresql-client-//p"')
@@ -55,7 +56,7 @@ build_packages "$root" major="$major" DEB_HOST_ARCH=arm64 bash -euc '
     cmake --preset package --toolchain packaging/arm64.cmake -DCMAKE_INSTALL_LIBDIR=lib/aarch64-linux-gnu -DTERMGATE_GUARD_MAJOR="$major" \
       -DTERMGATE_PG_CONFIG=/usr/local/bin/pg_config_arm64 "-DTERMGATE_GUARD_MAKE_OPTIONS=CC=aarch64-linux-gnu-gcc" -DCPACK_DEBIAN_PACKAGE_ARCHITECTURE=arm64 "$@" >/root/configure.log || { cat /root/configure.log; exit 1; }
   }
-  # The command that is built cannot run here by itself: what it says of its options is asked of it by emulation, before the man pages are made.
+  # The command that is built runs here only by emulation, so its --help --json is printed that way, before the man pages are made.
   echo "{}" >/root/help.json
   configure -DTERMGATE_HELP_JSON=/root/help.json
   cmake --build build/package --target termgate

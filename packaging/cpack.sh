@@ -1,6 +1,5 @@
-#!/usr/bin/env bash
-# After a build in build/package: the Debian packages, their bill of materials and checksums, into build/packages. ./run package, arm64.sh and
-# other_release.sh run it, the latter two in a root of theirs.
+# !/usr/bin/env bash After a build in build/package: the Debian packages, their bill of materials and checksums, into build/packages. ./run
+# package, arm64.sh and other_release.sh run it, the last two in a root of their own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rm -rf build/packages

@@ -35,8 +35,8 @@ def fences(text):
 
 
 def for_python(text):
-    """GitHub begins a list, a table or code after any line; Python's Markdown wants an empty one. GitHub indents what belongs to an
-    item by the width of its mark; Python's Markdown by four columns."""
+    """GitHub begins a list, a table or code after any line; Python's Markdown only after an empty one. GitHub indents what belongs to
+    an item by the width of its mark; Python's Markdown by four columns."""
     out, items, fenced = [], [], False  # items: the column of the text of each list item that is open
     previous, parted = "", False  # parted: the open item has more than one block
     for line in text.splitlines():
@@ -176,7 +176,7 @@ def site_breaches(site):
 
 
 def quiet_scripts(site):
-    """material's script would fetch mermaid from elsewhere for a diagram, of which no page has one: the address becomes none."""
+    """material's script would fetch mermaid from elsewhere for a page with a diagram. No page has one, so the address is replaced."""
     for path in sorted(site.rglob("*.js")):
         path.write_text(path.read_text(encoding="utf-8").replace("https://unpkg.com/", "about:blank#"), encoding="utf-8")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The files of the Debian packages that are made and not written: man pages, completions, changelogs, and the pages of
-docs/ and the README, in which a link to what no package has becomes plain text.
+"""The generated files of the Debian packages: man pages, completions, changelogs, and the pages of docs/ and the README,
+in which a link to a file that no package has becomes plain text.
 
   files.py VERSION OUT_DIR CHANGELOG.md (TERMGATE_COMMAND | --json FILE) -- PACKAGE …
 
@@ -32,7 +32,7 @@ def write_packed(path, data):
     path.write_bytes(gzip.compress(data, 9, mtime=0))
 
 
-# What share/doc/termgate has besides, under these paths.
+# Folders of the repository that share/doc/termgate has in addition to the pages.
 INSTALLED = ("packaging/prometheus", "packaging/grafana")
 
 

@@ -73,7 +73,7 @@ def glibc(files, folders):
 
 
 def layer(files, when):
-    """Names in order, each behind its folder."""
+    """The tar of the image's files: sorted by name, so that a folder precedes its files."""
     entries = {name: (data, 0o755 if name.startswith(("usr/bin/", "usr/lib/", "lib")) else 0o644, 0) for name, data in files.items()}
     for name in [*files, *FOLDERS]:
         entries |= {str(one): (None, 0o755, 0) for one in Path(name).parents if str(one) != "."}
@@ -150,7 +150,7 @@ def main():
     files = unpacked(tarball)
     packages = {name.split("/")[3] for name in files if name.startswith("usr/share/doc/")} - {"termgate"} | {"libc6"}
     files |= glibc(files, [root / "usr/lib" / triplet, root / "lib" / triplet])
-    # Where Debian's OpenSSL looks. Not the system's own file, which may have more in it.
+    # Where Debian's OpenSSL looks. Not the system's own file, which may have further certificates.
     files["usr/lib/ssl/cert.pem"] = b"".join(path.read_bytes() for path in sorted(certificates.glob("*.crt")))
     files["etc/os-release"] = (root / "etc/os-release").read_bytes()
     for package, there, of in [*((one, debian, architecture) for one in packages), ("ca-certificates", Debian(Path("/")), "all")]:

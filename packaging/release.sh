@@ -57,7 +57,7 @@ check() {
   for file in clients/node/package.json clients/python/pyproject.toml clients/java/pom.xml clients/dotnet/Termgate.csproj; do
     grep -qE "[\">]${base}[\"<]" "$file" || die "$file does not have version $base"
   done
-  # Figures that are older than what they measure are no figures of a release. On the way to one it is enough to know.
+  # A release may not have figures that are older than what they measure. Before the tag they are only reported.
   tests/bench/figures.py check || [ "$base" != "$version" ] || die "the figures in the docs are not those of this code: see above"
   [ "$base" != "$version" ] || ! grep -q "^## $base (unreleased)" CHANGELOG.md || die "CHANGELOG.md calls $base unreleased"
 }

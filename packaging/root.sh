@@ -2,7 +2,7 @@
 #
 #   need_tools                       or ends
 #   make_root FOLDER SUITE ARCHITECTURES PACKAGE…   unless it is there already
-#   enter FOLDER                     mounts what programs need, and takes it away when the script ends
+#   enter FOLDER                     mounts what programs need, and unmounts it when the script ends
 #   copy_tree FOLDER                 what git knows, as it is in this folder now, into FOLDER/src
 #   inside FOLDER COMMAND…           runs it there, with an environment of its own
 #   build_packages FOLDER COMMAND…   the same, with the date and the version that packages of this commit have there
@@ -39,7 +39,8 @@ enter() {
   ln -sfn pts/ptmx "$entered/dev/ptmx"
 }
 
-# A file that has not changed keeps its time, so that a second run builds only what is new. What git does not know goes, but for build/.
+# A file that has not changed keeps its time, so that a second run builds only what is new. Files that git does not know are deleted, except
+# in build/.
 copy_tree() {
   local file
   (cd "$1/src" && find . -path ./build -prune -o -type f -printf '%P\n') | sort | comm -23 - <(git ls-files -co --exclude-standard | sort) |
@@ -63,7 +64,7 @@ build_packages() {
   shift
   version=$(packaging/version.sh)
   debian=$(sed -n 's/^VERSION_ID="\{0,1\}\([0-9]*\).*/\1/p' "$root/etc/os-release")
-  # Newer than the package of the release in front of it, so that an upgrade of Debian upgrades Termgate too.
+  # A higher version than the package for Debian 12, so that an upgrade of Debian upgrades Termgate too.
   [ "$debian" = 12 ] || version+=+deb$debian
   inside "$root" SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" TERMGATE_PACKAGE_VERSION="$version" "$@"
 }

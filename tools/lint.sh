@@ -1,6 +1,5 @@
-#!/usr/bin/env bash
-# clang-tidy on C++ sources that changed, and on nothing else: what is old is looked at when it is touched. Fails on what .clang-tidy lists
-# as errors; the rest are warnings.
+# !/usr/bin/env bash clang-tidy on C++ sources that changed, and on nothing else: older sources are checked when they change. Fails on what
+# .clang-tidy lists as errors; the rest are warnings.
 #
 #   tools/lint.sh [COMMIT]         since COMMIT; default: since main, or since the last commit on main itself
 #   tools/lint.sh --files FILE …   these sources

@@ -6,8 +6,8 @@
 // warm cache) affects all scenarios alike. The output is the median over the rounds and their
 // spread.
 //
-//   unfenced       the plain INSERT, autocommit: the base of every ratio; of a batch, all its rows in one statement
-//   unfenced-one   beside batches: the plain INSERT of one row, as programs do that do not batch
+//   unfenced       the plain INSERT, autocommit: the base of every ratio; a batch is one statement with all its rows
+//   unfenced-one   only where batches are measured: the plain INSERT of one row, as of programs that do not batch
 //   textbook       BEGIN; lock the fence row exclusively; SELECT MAX(term); INSERT; COMMIT
 //   check-insert   the same INSERT after our check
 //   append         append, one stream for each scope
@@ -112,7 +112,7 @@ struct Plan {
   std::vector<bool> durable;
   std::vector<int> writers, batches;
   int scopes;
-  std::vector<std::string> scenarios;  // those that make writers; "unfenced" first
+  std::vector<std::string> scenarios;  // those that writers run; "unfenced" first
   bool takeover = false, growth = false, lease = false;
 };
 
@@ -227,7 +227,7 @@ std::vector<Load> loads_of(const Plan& plan, const Bench& bench) {
   return loads;
 }
 
-// Scenario, writers and batch of what has run before.
+// Scenario, writers and batch of the runs so far, whose connections are warm.
 using Warm = std::set<std::tuple<std::string, int, int>>;
 
 // Runs one load with all scenarios and rounds.
@@ -431,8 +431,8 @@ int run_bench(const Arguments& arguments) {
   };
   const RemovePlace remove_place{workspace, url};  // runs after the target has dropped its tables
   url = workspace.url(url);
-  // Raises are refused if the session's commits are not flushed, so this session's are, whatever
-  // the URL says.
+  // This session raises the fences before anything is timed. Its commits are flushed, whatever the
+  // URL says, where the session can choose that (not through ODBC).
   Database database = open_with_durability(url, open_options, true);
   std::unique_ptr<Target> target = target_of(database, url, open_options.schema, suffix);
   boost::json::object facts = target->facts();
@@ -460,7 +460,7 @@ int run_bench(const Arguments& arguments) {
       try {
         prune_streams(bench.database, "bench-" + bench.suffix, !bench.json);
       } catch (...) {
-        // An error here would hide the one that led here.
+        // An error here would hide the one that ended the benchmark.
       }
     }
   };

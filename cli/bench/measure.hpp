@@ -48,8 +48,8 @@ struct Slice {
 
 // Runs the writers concurrently, each on its own thread, for `time` and at most `operations_max`
 // writes each (0: no limit). Each first makes `warm_up` writes that are not counted, so that
-// connections and prepared statements exist. `stopped` is called between writes. The first error of
-// a writer stops all and is thrown.
+// connections and prepared statements exist. Every writer's thread calls `stopped` before each
+// write and ends when it returns true. The first error of a writer stops all and is thrown.
 Slice run_slice(std::vector<std::unique_ptr<Writer>>& writers, std::chrono::nanoseconds time,
                 std::int64_t operations_max, int warm_up, const std::function<bool()>& stopped);
 

@@ -106,7 +106,8 @@ class OdbcTarget final : public Target {
 
   void prepare(std::string_view scenario, const Load& load) override {
     if (scenario.starts_with("append") || scenario == "library-write") {
-      // The library's pool and these connections together could exceed the server's limit.
+      // The library's pool and the writers' own connections together could exceed the server's
+      // limit.
       if (!tsql_) connections_.clear();
       if (!library_ || pool_ < load.writers) {
         OpenOptions options;
@@ -295,7 +296,7 @@ class OdbcTarget final : public Target {
   }
 
   std::shared_ptr<void> frozen_writer(const Scope& scope, Term term) override {
-    // Nobody can see there who holds a lock, so nobody can evict the holder.
+    // Without sys.dm_tran_locks nobody can see who holds a lock, so nobody can evict the holder.
     if (tsql_ && !sees_locks_) return nullptr;
     auto frozen = std::make_shared<Connection>(url_);
     frozen->run(tsql_ ? "BEGIN TRANSACTION" : "BEGIN");
@@ -358,7 +359,7 @@ class OdbcTarget final : public Target {
   const bool tsql_;
   bool honours_hints_ = false, sees_locks_ = false;
   std::string plain_, textbook_, fence_, writes_, call_;
-  // One for each writer, shared by all scenarios.
+  // The writers' connections, one for each; all scenarios share them.
   std::vector<std::shared_ptr<Connection>> connections_;
   std::optional<Database> library_;
   int pool_ = 0;

@@ -182,7 +182,8 @@ class PostgresTarget final : public Target {
   void prepare(std::string_view scenario, const Load& load) override {
     const bool library = scenario.starts_with("library-");
     if (library) {
-      // The library's pool and these connections together could exceed the server's limit.
+      // The library's pool and the writers' own connections together could exceed the server's
+      // limit.
       connections_.clear();
       OpenOptions options;
       options.schema = schema_name_;
@@ -392,7 +393,7 @@ class PostgresTarget final : public Target {
   const std::string schema_name_;
   Connection control_;
   std::string schema_, plain_, textbook_, fence_, writes_;
-  // One for each writer, shared by all scenarios.
+  // The writers' connections, one for each; all scenarios share them.
   std::vector<std::shared_ptr<Connection>> connections_;
   std::optional<Database> library_;
   std::set<std::pair<std::string, int>> fences_made_;

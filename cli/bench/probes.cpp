@@ -208,7 +208,7 @@ boost::json::value measure_growth(const Bench& bench, const GrowthOptions& optio
 
 // Each holder acquires, renews thirty times and releases, again and again, while other holders do
 // the same. A lease survives if one renewal within its TTL succeeds, so the suggested TTL is a
-// multiple of the slowest call.
+// multiple of the slowest renewal.
 boost::json::value measure_leases(const Bench& bench, const LeaseOptionsOfBench& options) {
   constexpr int renewals = 30, ttl_factor = 10;
   constexpr const char* names[] = {"acquire", "renew", "release"};

@@ -1,6 +1,6 @@
 // bench on an SQLite file. The unfenced and the textbook writer are what programs usually have: one
-// connection behind a mutex, each write a commit of its own. Termgate's writers are Database's,
-// whose threads commit together.
+// connection that a mutex guards, each write a commit of its own. Termgate's writers are
+// Database's, whose threads commit together.
 #include <sqlite3.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -95,7 +95,8 @@ std::string sqlite_url(const std::string& url, bool durable);
 // The path of sqlite:PATH?options, with %XX decoded.
 std::string sqlite_path(const std::string& url);
 
-// Opens `url` again with flushed or unflushed commits. Raises require flushed ones.
+// Opens `url` again with flushed or unflushed commits; through ODBC the server's setting stays. A
+// raise is flushed in either case (F3).
 Database open_with_durability(const std::string& url, const OpenOptions& options, bool durable);
 
 // What the parts of bench share.
@@ -131,7 +132,8 @@ struct LeaseOptionsOfBench {
 };
 boost::json::value measure_leases(const Bench& bench, const LeaseOptionsOfBench& options);
 
-// Deletes the writes of this run's streams; streams and fences stay, as they always do.
+// Deletes the writes of the streams whose names begin with `names`. Streams and fences stay, as
+// they always do.
 void prune_streams(Database& database, const std::string& names, bool wanted_progress);
 
 }  // namespace termgate::cli::bench

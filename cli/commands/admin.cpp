@@ -21,8 +21,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A socket from systemd replaces the one of --http. Its address must satisfy the same rule as
-// --http.
+// A socket from systemd replaces the one of --http. Like that one it must be on the loopback,
+// unless --behind-tls is given.
 void take_inherited(http::ListenerOptions& listener) {
   const auto sockets = http::take_inherited_sockets();
   if (sockets.empty()) return;

@@ -406,7 +406,8 @@ void print_judgement(const HistoryJudgement& judged) {
       "{} that had not; {} terms; rows of others {}",
       judged.recorded, judged.clients, verdict.committed, verdict.refused,
       verdict.unknown_committed, verdict.unknown_absent, verdict.raises, judged.others));
-  // The first line is the breach. Names in it may come from anybody.
+  // BREACH precedes the first line, which says what is broken. Names in the text may come from
+  // anybody, so it is escaped.
   for (const testkit::Breach& breach : verdict.breaches) {
     const std::string text = testkit::describe(breach, judged.operations);
     for (std::size_t at = 0; at < text.size();) {
@@ -417,7 +418,8 @@ void print_judgement(const HistoryJudgement& judged) {
   }
 }
 
-// Names of adopted tables; empty if the role may not read the list.
+// Names of adopted tables; empty if the database refuses the query, as it does to a role that may
+// not read the list.
 std::vector<std::string> adopted_tables(Database& database, const std::string& schema) {
   const auto quoted = [&](char open, char close) {
     std::string all(1, open);

@@ -34,8 +34,8 @@ using std::chrono::milliseconds;
 
 volatile std::sig_atomic_t stopped = 0;
 
-// The first signal ends the demo in order, including leaders and folder; a second one ends it at
-// once.
+// The first signal of a kind ends the demo in order, including leaders and folder; a second one of
+// the same kind ends it at once.
 void stop_in_order() {
   struct sigaction action {};
   action.sa_handler = [](int) { stopped = 1; };
@@ -65,7 +65,8 @@ class Folder {
 constexpr milliseconds ttl{2000};
 constexpr milliseconds between_writes{400};
 
-// A stream for this run only, because an earlier demo on the same server may have left one.
+// The scope's stream. On a server an earlier demo may have written to it; play() shows only the
+// writes of this run.
 Stream events(const Scope& scope) { return Stream(scope.name() + "-events"); }
 
 // ---- a leader ----------------------------------------------------------------------------------
@@ -144,8 +145,9 @@ class Child {
   pid_t pid() const { return pid_; }
   void send(int signal) const { kill(pid_, signal); }
 
-  // Waits up to `limit` for a line that starts with `word` and returns the rest of it; ignores
-  // other lines.
+  // Waits for a line that starts with `word` and returns the rest of it. Throws Error if none comes
+  // within `limit`, if the leader ends or reports a refusal instead, or after a signal. Other lines
+  // are ignored.
   std::string wait_for(const std::string& word, milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
     for (;;) {

@@ -234,7 +234,8 @@ std::string how_it_went(const HandOverInfo& one) {
                      who);
 }
 
-// Waits until the lease is taken, or the drain is over.
+// Requests the hand-over. Without --no-wait it then waits until the lease is taken, or the drain is
+// over.
 int run_hand_over(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   HandOverOptions options;

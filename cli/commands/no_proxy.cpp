@@ -1,4 +1,4 @@
-// proxy, in a build without it: says how to get it.
+// The command proxy in a build without the proxy: says how to build with it.
 #include <fmt/format.h>
 
 #include "command.hpp"

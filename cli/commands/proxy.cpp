@@ -277,7 +277,8 @@ std::optional<net::HttpOptions> http_options(const Given& given) {
   return net::HttpOptions{*parsed, given.list("http-host"), TERMGATE_VERSION};
 }
 
-// Reduces the limits to the descriptors: each client needs two, its own and its server's.
+// Lowers the limits to what the file descriptors allow: each client needs two, its own and its
+// server's.
 void fit_to_descriptors(net::Options& options, std::uint64_t descriptors, net::Log& log) {
   constexpr std::uint64_t own = 128;
   const std::uint64_t wanted =

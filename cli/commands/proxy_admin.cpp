@@ -52,7 +52,7 @@ class ProxyAdmin::Inside {
     };
     options.where = place_of(settings.backend_url);
     // The proxy's own paths need no token. A request for /leader with a token goes to the API,
-    // which answers from the database, for every holder.
+    // which reads the database and so knows every lease, not only the proxy's.
     options.first = [this, &server](const admin::Request& request) -> std::optional<admin::Reply> {
       if (!request.authorization.empty() && request.target.starts_with("/leader"))
         return std::nullopt;

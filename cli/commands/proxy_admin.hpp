@@ -28,7 +28,7 @@ class ProxyAdmin {
   ProxyAdmin& operator=(const ProxyAdmin&) = delete;
 
   // A reload replaces the tokens in two steps, so that it applies everything or nothing. The first
-  // step throws UsageError.
+  // step throws UsageError if the file is wrong.
   http::Tokens read_tokens() const;
   void use(http::Tokens tokens);
   std::string address() const;

@@ -82,7 +82,8 @@ class Given {
   std::optional<Arguments> file_;
 };
 
-// Throws UsageError if there is no backend.
+// The URL of --backend, or else of --backend-file. Throws UsageError if there is none, or the file
+// cannot be read.
 std::string backend_url(const Given& given);
 inline bool is_sqlite(std::string_view url) { return url.starts_with("sqlite:"); }
 bool is_loopback(const std::string& host);

@@ -170,8 +170,8 @@ sqlite_front::Options front_options(const Given& given,
   return options;
 }
 
-// Reduces the limits to the descriptors: a client needs one, and each reader of the file needs
-// several.
+// Lowers the limits to what the file descriptors allow: a client needs one, and each reader of the
+// file several.
 void fit_to_descriptors(sqlite_front::Options& options, std::uint64_t descriptors, net::Log& log) {
   const std::uint64_t own = 128 + 4 * (options.transactions_max + 32),
                       wanted = options.http.limits.connections + own;
@@ -199,8 +199,8 @@ void say(net::Log& log, const sqlite_front::Event& event) {
   else log.say(level, event.name, {field(0), field(1), field(2), field(3)});
 }
 
-// Applies a reload. Returns what was wrong, or an empty text if all is in force. `given`: at the
-// start.
+// Applies a reload, and logs which changed options need a restart. Returns what was wrong; empty if
+// it was applied. `given`: the options of the start.
 std::string reload(const Arguments& line, const Given& given, sqlite_front::Front& front,
                    conversation::Authority* authority, net::Log& log) {
   try {
@@ -217,7 +217,8 @@ std::string reload(const Arguments& line, const Given& given, sqlite_front::Fron
   } catch (const std::exception& error) { return error.what(); }
 }
 
-// Handles signals until a second one to end, or until the drain is over.
+// Handles signals: SIGHUP reloads, the first other one drains the proxy. Returns when the drain is
+// over, or at the second such signal.
 void mind_signals(const Arguments& line, const Given& given, sqlite_front::Front& front,
                   conversation::Authority* authority, net::Log& log) {
   for (bool draining = false;;) {

@@ -9,8 +9,8 @@
 
 namespace termgate::cli {
 
-// Serves until a signal ends it; SIGHUP reads `line` and the file of --config again. Returns the
-// exit status. Throws UsageError.
+// Serves until a signal ends it; SIGHUP reads the file of --config again. Returns the exit status,
+// or ends the process with it if a statement cannot be interrupted. Throws UsageError.
 int serve_sqlite_file(const Arguments& line, const Given& given,
                       const std::vector<http::InheritedSocket>& inherited);
 

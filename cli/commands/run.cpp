@@ -48,7 +48,8 @@ using std::chrono::milliseconds;
 
 using run::own_outcomes;
 constexpr milliseconds lost_grace{50};
-// The watchdog runs at least every 50 ms, so after this silence it may be stopped.
+// The watchdog looks at its clock at least every 50 ms. If it has not for so long, somebody may
+// have stopped it.
 constexpr milliseconds unheard{200};
 
 // Quotes one value for PGOPTIONS, where spaces separate values and a backslash quotes the next
@@ -120,7 +121,8 @@ std::vector<std::string> environment_of(const Plan& plan, Term term, const Recor
   return environment;
 }
 
-// Waits for the lease on a separate thread, so that a signal can end the wait.
+// Acquires the lease on a separate thread, so that a signal can end the wait. Returns null after a
+// signal, or if another owner keeps the lease.
 std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& plan,
                               const Signals& signals, int& signal) {
   std::stop_source stop;
@@ -166,9 +168,9 @@ std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& pla
   }
 }
 
-// Waits until somebody requests the job, and begins the run under the lease. It looks for a request
-// without a lease and begins the run only after it has acquired one, so only one of many processes
-// does. Returns nothing if a signal ended the wait.
+// Waits until somebody requests the job, and begins the run under the lease. Many processes may see
+// the request, since reading it needs no lease; only the one that acquires the lease begins the
+// run. Returns nothing if a signal ended the wait.
 std::optional<JobTaken> await_request(std::optional<Database>& database, const Plan& plan,
                                       const Signals& signals, int& signal,
                                       std::unique_ptr<Holding>& held) {
@@ -337,7 +339,8 @@ class Supervision {
   pid_t group_ = 0;
 };
 
-// Tries several times, because a completed run that is not recorded as such would run again.
+// Tries five times, because a completed run that is not recorded as such would run again. StaleTerm
+// and InvalidInput are final.
 template <class Call>
 void insist(Call call) {
   for (int attempt = 0;; ++attempt) {
@@ -353,11 +356,12 @@ void insist(Call call) {
   }
 }
 
-// Prints the outcome, records it, and releases the lease.
+// Records the outcome, releases the lease, and prints what went wrong. Returns the exit status.
 int settle(std::optional<Database>& database, const Plan& plan, const Supervision& command,
            Holding& held, const std::optional<std::string>& run_id) {
-  // Returns an empty text if the run is recorded, here or by COMMAND itself; otherwise the status
-  // with which somebody else ended it.
+  // Returns an empty text if there is no run to record, or it is recorded as completed or failed,
+  // here or by COMMAND itself. Otherwise the status with which somebody else ended it, or
+  // "deleted".
   const auto record = [&](std::string_view status, std::optional<std::int64_t> code,
                           const std::optional<std::string>& detail) {
     std::string ended;
@@ -406,7 +410,7 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
     return own_outcomes + Exit::lease_lost;
   };
   if (command.cancelled()) return cancelled();
-  // Record it while the lease is held, so that nobody else starts before.
+  // Record it while the lease is held, so that nobody else starts the job before it is recorded.
   try {
     const std::string ended =
         record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);

@@ -160,8 +160,9 @@ class Shell {
   bool json_;
 };
 
-// Reads lines until the end of the input. On a terminal an error is shown and the shell goes on;
-// otherwise the error ends the command, with its status.
+// Reads lines until the end of the input. On a terminal the server's error is shown and the shell
+// goes on; otherwise it ends the command, with its status. A statement that is too long ends the
+// command in both cases.
 void read_lines(Shell& shell, const HranaClient& client) {
   const bool terminal = isatty(STDIN_FILENO) != 0;
   const Interrupts interrupts;

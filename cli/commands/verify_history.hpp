@@ -17,8 +17,8 @@ struct HistoryJudgement {
   std::size_t others = 0;  // rows that nobody in the history wrote
 };
 
-// Throws UsageError if the file is not a valid history, and what the library throws if the database
-// cannot be read.
+// Throws UsageError if the file is not a valid history, Error after SIGINT, and what the library
+// throws if the database cannot be read.
 HistoryJudgement judge_history(const Arguments& arguments, Database& database);
 
 }  // namespace termgate::cli

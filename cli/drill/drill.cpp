@@ -68,8 +68,8 @@ int carry_out(const Arguments& arguments, std::vector<Result>& results) {
   return passed && !results.empty() && !is_interrupted() ? Exit::done : Exit::failed;
 }
 
-// A CI server shows this file's content, so it is written however the drill ends, also if it could
-// not begin.
+// A CI server shows the file of --junit, so that is written however the drill ends, also if it
+// could not begin.
 int run(const Arguments& arguments) {
   std::vector<Result> results;
   try {

@@ -117,7 +117,7 @@ bool Ground::locked() {
   if (!storm::is_sqlite(plan_.url)) return false;
   try {
     const auto sql = storm::connect(plan_.url);
-    // Short, because an instance that stays stopped for long here loses its lease.
+    // Short, because instance 1 is stopped meanwhile, and its lease must not expire.
     sql->run("PRAGMA busy_timeout = 100");
     sql->run("BEGIN IMMEDIATE");
     sql->roll_back();

@@ -17,7 +17,7 @@
 namespace termgate::cli::drill {
 
 // The drill's own connections to the database; the user's command has others. One thread; borrows
-// the plan.
+// the plan. Creating it throws Error if the role lacks level read.
 class Ground {
  public:
   explicit Ground(const Plan& plan);
@@ -40,7 +40,8 @@ class Ground {
   const std::string& why_not() const { return why_not_; }
 
   // Counts rows that carry the term; the key names the table or query. Leaves out what cannot be
-  // counted, except the user's own query, for which it throws UsageError.
+  // counted just now. Throws UsageError if the user's own query fails or does not return one
+  // number.
   std::map<std::string, std::int64_t> rows_under(std::int64_t term);
 
   // How many refusals of this term the audit has.

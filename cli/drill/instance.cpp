@@ -54,8 +54,8 @@ class Keeper {
       : control_(control), command_(std::move(command)) {}
 
   int run() {
-    // Only the drill decides when the keeper ends: it ignores the terminal's signals and leaves the
-    // drill's process group.
+    // Only the drill decides when the keeper ends, so the keeper ignores the terminal's signals and
+    // leaves the drill's process group.
     setpgid(0, 0);
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE})
       std::signal(signal, SIG_IGN);
@@ -157,8 +157,8 @@ class Keeper {
     for (const run::Descendant& process : found_) descendants_.signal(process, signal);
   }
 
-  // Stops all processes. One of them may start another just before it stops, so it looks again
-  // until none is running.
+  // Stops all processes. One of them may start another just before it stops, so the list is read
+  // again until none is running. Returns false if some still run after 400 rounds.
   bool stop() {
     for (int round = 0; round < 400; ++round) {
       bool all = descendants_.look(found_);
@@ -302,8 +302,8 @@ bool Instance::read_output() {
   return false;
 }
 
-// Reads all output that is available. Bounded, because a process that escaped the keeper may write
-// to the pipe without end.
+// Reads the output that is available, 1,000 reads at most: a process that escaped the keeper may
+// write to the pipe without end.
 void Instance::read_out() {
   for (int i = 0; i < 1000 && read_output(); ++i) {}
 }

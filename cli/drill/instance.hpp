@@ -34,12 +34,13 @@ struct Line {
 class Instance {
  public:
   static constexpr std::size_t line_bytes_max = 16'384;
-  // Older lines are forgotten when all of them together are longer.
+  // Bytes of output that are kept: the oldest lines are dropped beyond it.
   static constexpr std::size_t kept_bytes_max = 1 << 20;
 
-  // Starts the command. `settings` are NAME=value pairs that replace environment variables. pump()
-  // calls `on_line` for each line of output. Throws UsageError if the command cannot be executed,
-  // or could not be stopped and ended.
+  // Starts the command. `settings` are NAME=value pairs that replace environment variables.
+  // Whatever reads output calls `on_line` for each line: this constructor, pump(), stop() and
+  // end(). Throws UsageError if the command cannot be executed, or could not be stopped and ended;
+  // Error if it was not started within 30 s, or there is no process or descriptor for it.
   Instance(int number, const std::vector<std::string>& command,
            const std::vector<std::string>& settings,
            std::function<void(int, const std::string&)> on_line);
@@ -49,19 +50,21 @@ class Instance {
 
   int number() const { return number_; }
   pid_t pid() const { return pid_; }
-  // Reads all available output of the instances; waits for some for at most `wait`.
+  // Waits at most `wait` for output or news of the instances, and reads what is there: of each up
+  // to 1 MiB of output.
   static void pump(const std::vector<Instance*>& instances, std::chrono::milliseconds wait);
 
   // Sends SIGSTOP to all its processes, then reads the output they wrote before. Throws Error if
-  // one does not stop.
+  // one does not stop within 5 s, or the command has ended.
   void stop();
   void resume();
   // Sends SIGCONT and SIGTERM to all its processes, and SIGKILL after `patience`. Returns false if
   // SIGKILL was needed.
   bool end(std::chrono::milliseconds patience);
 
-  bool running() const { return !status_; }                     // the command itself
-  const std::optional<int>& status() const { return status_; }  // as from waitpid()
+  bool running() const { return !status_; }  // the command itself
+  // as from waitpid(); SIGKILL if the keeper was killed
+  const std::optional<int>& status() const { return status_; }
   std::string how_it_ended() const;  // "with status 3", "by signal 9 (Killed)"
   const std::deque<Line>& lines() const { return lines_; }
   std::int64_t lines_so_far() const { return next_line_; }

@@ -1,4 +1,4 @@
-// drill: parses and checks its options. A UsageError names the option that is wrong.
+// drill: parses and checks its options.
 #include "drill/plan.hpp"
 
 #include <fmt/format.h>

@@ -29,7 +29,7 @@ struct Plan {
   std::vector<std::string> secrets;  // texts that may hold a password
 };
 
-// Throws UsageError.
+// Throws UsageError, and InvalidInput for a scope or connection string that is not valid.
 Plan plan_of(const Arguments& arguments);
 
 // Whether the pattern occurs in the first 2,048 bytes. The limit is there because the recursion of

@@ -154,7 +154,7 @@ void Relay::gather(Pair& pair) {
   std::move(pair.tds.refusals.begin(), pair.tds.refusals.end(), std::back_inserter(talk.refusals));
   pair.tds.refusals.clear();
   if (talk.refusals.empty() && talk.writes.empty() && talk.endings.empty()) return;
-  // High enough, because the drill takes them many times a second.
+  // The drill fetches them many times a second, so few gather here. More than this are dropped.
   constexpr std::size_t facts_max = 10'000;
   const std::lock_guard lock(mutex_);
   const auto move_all = [](auto& from, auto& to) {

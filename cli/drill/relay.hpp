@@ -22,7 +22,7 @@ struct Seen {
   std::vector<Refusal> refusals;
   std::vector<Write> writes;
   std::vector<std::string> endings;
-  std::size_t connections = 0;  // how many have been accepted so far
+  std::size_t connections = 0;  // accepted since the relay began
 };
 
 // The public calls may come from any thread.
@@ -39,7 +39,7 @@ class Relay {
   // of libpq.
   std::vector<std::string> settings() const;
   int port() const { return listener_.port; }
-  Seen take();  // what has been seen since the last call
+  Seen take();  // what was seen since the last call; `connections` counts on
 
  private:
   static constexpr std::size_t pairs_max = 1000;
@@ -50,7 +50,7 @@ class Relay {
     std::string bytes;
     std::size_t sent = 0;
     bool over = false;    // nothing more will be read
-    bool closed = false;  // the receiving end has been closed too
+    bool closed = false;  // the receiver's socket is shut down for writing
   };
   struct Pair {
     int client = -1, server = -1;

@@ -9,8 +9,8 @@
 namespace termgate::cli::drill {
 namespace {
 
-// Escapes text for XML 1.0. Characters that XML cannot contain, and bytes that are not UTF-8, are
-// shown as \xNN.
+// Escapes text for XML 1.0. Control characters, and bytes that are not UTF-8, are shown as \xNN;
+// U+FFFE and U+FFFF become "?".
 std::string xml(std::string_view text) {
   std::string all;
   const std::string whole = is_utf8(text) ? std::string(text) : printable(text);

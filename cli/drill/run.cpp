@@ -86,8 +86,8 @@ class Run {
   void on_line(int number, const std::string& line);
   void start(int number);
 
-  // Finds where the command's connections lead. Throws Error, before anything is started, if the
-  // drill could not see them.
+  // Finds where the command's connections lead. Throws Error, before anything is started, if they
+  // are encrypted, so that the drill cannot read them, and --expect-refusal is not given.
   void find_the_way();
 
   // Notes it if the role lacks Termgate's privileges. Not an error: a service that takes terms from
@@ -125,11 +125,12 @@ class Run {
 
   bool play();
 
-  // Waits until there is a leader. It must be instance 1, because no other runs yet.
+  // Starts instance 1 and waits until the fence rises: no other instance runs yet. Then starts
+  // instance 2 and checks that instance 1 still leads after --lead-for.
   bool lead();
 
-  // Whether the fence is still at a term of instance 1. The fence may have risen since, if instance
-  // 1 acquires again instead of renewing its lease.
+  // Whether the fence is still at a term of instance 1. It may have risen since, if instance 1
+  // acquires again instead of renewing its lease; result_.term is then the newer one.
   bool first_still_leads(std::int64_t fence);
   bool take_over();
   bool resume();
@@ -594,7 +595,8 @@ void Run::judge() {
     fail(Verdict::passed, "");
     return;
   }
-  // In the last look it has ended in any case, because the drill ended it.
+  // Once the drill has ended both instances, only first_ended_ says whether this one ended by
+  // itself.
   std::string why = first_ended_.value_or(!first.running())
                         ? fmt::format("it ended {} instead", first.how_it_ended())
                         : fmt::format("for {} after it was resumed", length(plan_.timeout.count()));

@@ -7,13 +7,14 @@
 
 namespace termgate::cli::drill {
 
-// After this call the first SIGINT, SIGTERM or SIGHUP ends the run in order; the second one ends
-// the process at once, and the keepers then kill what is left.
+// After this call the first SIGINT, SIGTERM or SIGHUP ends the run in order; a second one of the
+// same kind ends the process at once, and the keepers then kill what is left.
 void end_in_order_on_signals();
 bool is_interrupted() noexcept;
 
-// Starts both instances, plays the takeover, ends the instances, and judges. Of Termgate's errors
-// it throws only UsageError: a failure of the database or the machine is part of the verdict.
+// Starts both instances, plays the takeover, ends the instances, and judges. A failure of the
+// database or the machine before the instances are ended is part of the verdict (not_judged).
+// Throws UsageError, and what the library throws if the database fails after that.
 Result play(const Plan& plan, Ground& ground, int number);
 
 }  // namespace termgate::cli::drill

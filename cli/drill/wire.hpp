@@ -22,7 +22,7 @@ using Moment = std::chrono::steady_clock::time_point;
 // An error of Termgate's: its code starts with TG.
 struct Refusal {
   std::string code, message;
-  std::string context;  // the server's function that raised it
+  std::string context;  // the server's context field: the functions that were running
   Moment requested;     // when the client sent the statement
   std::string hint = {};
 };
@@ -85,7 +85,7 @@ class Conversation {
   void from_client(std::string_view bytes, Moment now);
   void from_server(std::string_view bytes);
 
-  std::vector<Refusal> refusals;  // the caller removes them, as from the other two
+  std::vector<Refusal> refusals;  // the caller empties this one and the two below
   std::vector<Write> writes;
   // SQLSTATE and message of errors with which the server ended the session.
   std::vector<std::string> endings;

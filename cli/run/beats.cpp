@@ -57,7 +57,7 @@ void Beats::beat(const std::stop_token& stop, milliseconds every) {
       if (write(cancelled_, &one, sizeof one) < 0) std::abort();  // the counter cannot be full
       return;
     } catch (const StaleTerm&) {
-      return;                  // the lease reports that
+      return;                  // the term is stale: the lease reports its loss
     } catch (const Error&) {}  // like a renewal that failed: the next one may succeed
   }
 }

@@ -12,7 +12,8 @@ namespace termgate::cli::run {
 
 class Beats {
  public:
-  // Sends a beat every `every`, minus a random part of up to a quarter.
+  // Sends a beat every `every`, minus a random part of up to a quarter, until the run has ended or
+  // its term is stale. Throws std::system_error if there is no descriptor.
   Beats(Database database, std::string run_id, std::chrono::milliseconds every);
   ~Beats();  // calls stop()
   Beats(const Beats&) = delete;

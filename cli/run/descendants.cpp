@@ -114,7 +114,7 @@ std::optional<Obstacle> Descendants::rehearse() {
   std::vector<Descendant> found;
   bool complete = look(found);
   const auto is_it = [&](const Descendant& one) { return one.pid == child; };
-  // One look may miss a child, but not all of them, unless the kernel does not show it.
+  // A single look may miss a child. If 25 miss it, the kernel does not show it.
   for (int round = 0; round < 25 && std::none_of(found.begin(), found.end(), is_it); ++round) {
     usleep(2000);
     complete = look(found);
@@ -231,7 +231,7 @@ bool Descendants::look(std::vector<Descendant>& found) {
 
 bool Descendants::signal(const Descendant& one, int signal) const {
   // The process's number may have been reused since it was read. A pidfd refers to one process, so
-  // its parent can be compared before the signal is sent.
+  // its start time can be compared before the signal is sent.
   const int process = static_cast<int>(syscall(SYS_pidfd_open, one.pid, 0));
   if (process < 0 && errno == ESRCH) return true;
   pid_t parent = 0;

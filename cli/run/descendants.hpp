@@ -50,8 +50,8 @@ class Descendants {
   bool look(std::vector<Descendant>& found);
   // Returns true if the signal was sent, or the process is gone.
   bool signal(const Descendant& one, int signal) const;
-  // Sends SIGKILL to all of them until none is left. Returns the number of those that it may not
-  // signal because they belong to another user.
+  // Sends SIGKILL to all of them until none is left, for 2,000 rounds of 2 ms at most. Returns the
+  // number of those that it could not signal: they belong to another user, or seccomp refuses it.
   int kill_all();
 
  private:

@@ -35,8 +35,8 @@ class OfDatabase final : public Holding {
 };
 
 // One thread renews: after a third of the TTL, minus a random part of up to a quarter of that, and
-// after a twelfth if a renewal failed. A renewal that hangs extends nothing, so users compare
-// held_until() with the clock.
+// after a twelfth if a renewal failed. A renewal that hangs reports nothing, so lost() also
+// compares held_until() with the clock.
 class OfSource final : public Holding {
  public:
   OfSource(LeaseSource& source, Scope scope, std::string owner, const HoldOptions& options,

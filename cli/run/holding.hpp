@@ -12,7 +12,8 @@
 
 namespace termgate::cli::run {
 
-// The lease is renewed in the background. Any thread may call the members, but for release().
+// The lease is renewed in the background. Any thread may call the members, except for release(),
+// which one thread calls.
 class Holding {
  public:
   virtual ~Holding() = default;

@@ -223,8 +223,8 @@ int dry_run(Database& database, const Plan& plan, bool json) {
     if (json) print_json(outlook.document);
     else print_line(outlook.line);
   }
-  // The status that a run would have: for a line in a crontab it is not a failure that another host
-  // runs the job.
+  // The status that a run would have. With --once-per it is not a failure that another host runs
+  // the job.
   return held == scopes && !plan.once_per ? own_outcomes + Exit::lease_anothers
                                           : static_cast<int>(Exit::done);
 }

@@ -43,7 +43,8 @@ Plan plan_of(const Arguments& arguments);
 // When COMMAND may run again according to --once-per, by the database's clock.
 struct Due {
   std::chrono::milliseconds in{0};  // 0 or less: now
-  // How far in the future the last completed run began. If it did, a clock was ahead then.
+  // How far in the future the last completed run began, because a clock was ahead then; 0: it did
+  // not.
   std::chrono::milliseconds ahead{0};
 };
 Due due(Database& database, const Plan& plan);

@@ -70,7 +70,7 @@ Held look(Database& database, const Plan& plan) {
 
 struct Child {
   pid_t pid = 0;
-  bool given_up = false;  // was requested to end, because this host has too many
+  bool given_up = false;  // got SIGTERM, because this host had too many
 };
 
 struct Shard {
@@ -110,7 +110,8 @@ class Shards {
           turn();
           silent_ = false;
         } catch (const Error& error) {
-          // The shards that run here hold their leases through connections of their own.
+          // The shards that run here go on: they hold their leases through connections of their
+          // own.
           if (!silent_)
             print_message(fmt::format("shards of \"{}\": {}; trying again",
                                       printable(plan_.scope.name()), error.what()));
@@ -136,7 +137,9 @@ class Shards {
            std::all_of(shards_.begin(), shards_.end(), [](const Shard& one) { return one.over; });
   }
 
-  // Reads the database's time at the start; a run that began later belongs to this command line.
+  // Takes a place among the hosts if one is free, and returns the database's time at the start. A
+  // shard's completed run that began at that time or later counts as this command's, on whichever
+  // host it ran.
   std::int64_t begin() {
     join(look(database_, plan_));
     const auto lease = Info(database_).lease(runner_scope(plan_.scope, runner_ ? number_ : 0));
@@ -193,8 +196,8 @@ class Shards {
     }
   }
 
-  // Whether the shard was completed since this command line began, here or on another host; with
-  // --once-per, whether it is not due.
+  // Whether a run of the shard that began since this command did has completed, here or on another
+  // host; with --once-per, whether it is not due. With --keep never.
   bool is_done(int shard) {
     if (plan_.keep) return false;
     Plan one = plan_;

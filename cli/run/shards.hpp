@@ -27,8 +27,9 @@ constexpr int share_of(int shards, int hosts, int rank) {
   return hosts <= 0 || rank >= hosts ? 0 : shards / hosts + (rank < shards % hosts ? 1 : 0);
 }
 
-// Returns when all shards are completed, or have failed here, or a signal has ended it. `arguments`
-// are passed on to the children.
+// Returns when all shards are completed or have failed here; with --keep only a signal ends it.
+// Returns 128 + N after signal N, else the status of the first shard that failed here, or 0.
+// `arguments` are passed on to the children.
 int run_shards(const Arguments& arguments, const Plan& plan);
 
 }  // namespace termgate::cli::run

@@ -172,8 +172,8 @@ class Keeper {
     descendants_.signal({getpid(), 0, 'R'}, 0);
   }
 
-  // How long to sleep. poll() does not count the time while the machine is suspended, so after
-  // waking up this is the longest time past a deadline.
+  // How long to sleep. poll() does not count the time while the machine is suspended, so after a
+  // suspension a deadline may be missed by as much as this.
   int pause() const {
     if (ending_ == Ending::killed) return 5;
     if (command_ < 0 && !started_) return 1000;

@@ -56,7 +56,8 @@ inline constexpr std::chrono::milliseconds silence_max{3000};
 class Watchdog {
  public:
   // Forks the watchdog. The caller must have one thread and no connection. Throws UsageError if
-  // COMMAND could not be ended later: no /proc, a limit, or seccomp.
+  // COMMAND could not be ended later (no /proc, a limit, or seccomp), std::system_error if there is
+  // no memory, socket or process for the watchdog.
   Watchdog();
   ~Watchdog();  // calls end_all()
   Watchdog(const Watchdog&) = delete;
@@ -80,12 +81,13 @@ class Watchdog {
   void wake() const;
   // The time since it last looked at its clock: normally at most 50 ms while COMMAND runs.
   std::chrono::milliseconds silence() const;
-  // Kills a watchdog that does not respond, and all its descendants. next() then returns nothing.
+  // Kills a watchdog that does not respond, and all its descendants. Once its last reports are
+  // read, next() returns nothing.
   void replace();
 
   // Readable when there is a report, or the watchdog has ended.
   int descriptor() const noexcept { return socket_; }
-  // Empty if the watchdog has ended; its descendants were killed then.
+  // Waits for the next report. Empty if the watchdog has ended; its descendants are then killed.
   std::optional<Report> next();
 
  private:

@@ -1,6 +1,6 @@
-// storm: the naive boundaries. Each is code that people really write, with exactly one mistake: the
-// lease is taken and renewed by the database's clock under a row lock, unless the clock is the
-// mistake, and its term grows, unless that is the mistake.
+// storm: the naive boundaries. Each is code that people really write, with exactly one mistake.
+// Apart from it the lease is right: taken and renewed by the database's clock under a row lock,
+// with a term that grows.
 #include <algorithm>
 #include <thread>
 

@@ -44,7 +44,7 @@ class Clocks {
   // The environment variables for the process called `who`. The clock belongs to this name, as to a
   // machine: it stays as it is when the process is restarted.
   std::vector<std::string> settings(const std::string& who);
-  // Steps a clock that is right; returns false if there is none.
+  // Steps one of the clocks that are right now; returns false if there is none.
   bool step_one(Choice& choice);
   // Sets right the clocks whose time has come.
   void tick();

@@ -167,8 +167,8 @@ std::vector<Crew::Leader*> Crew::awake() {
 bool Crew::stop_one(Choice& choice, milliseconds low, milliseconds high) {
   const auto those = awake();
   const std::size_t which = static_cast<std::size_t>(choice.number(0, 1'000'000));
-  // All choices are made before the processes' state is read, so that the sequence of choices does
-  // not depend on it.
+  // All choices are made whatever the processes' state is, so that the sequence of choices does not
+  // depend on it.
   const milliseconds time = choice.span(low, high);
   if (those.size() < 2) return false;  // somebody must be able to take over
   Leader& leader = *those[which % those.size()];
@@ -243,8 +243,8 @@ Faults::~Faults() { hands_.clear(); }
 
 void Faults::tick() {
   calmed_ = false;
-  // These two have schedules of their own, whatever other faults there are: a server takes long to
-  // come back, and it has only one clock.
+  // The server's restart and the steps of its clock have schedules of their own, whatever other
+  // faults there are: a server takes long to come back, and it has only one clock.
   const auto of_the_server = [this](const char* name,
                                     std::optional<std::chrono::steady_clock::time_point>& next,
                                     void (Faults::*work)(Choice&)) {
@@ -471,7 +471,7 @@ void Faults::prepare(Choice& choice) {
   const auto fence = Info(*database_).fence(Scope(scope));
   if (!fence) throw Error("nobody has led yet");
   const std::string id = fmt::format("prepared.{}", choice.number(0, INT64_MAX - 1));
-  // hold.cpp looks for the scope in it.
+  // hold.cpp finds prepared transactions of a scope by this id.
   const std::string gid = plan_.names.application() + "-" + scope + "." + id;
   const std::int64_t number = log_.begin('w', scope, fence->term, id, 1);
   Outcome outcome = Outcome::refused;
@@ -560,8 +560,8 @@ std::string Faults::run_restart() const {
 
 void Faults::restart_server(Choice& choice) {
   constexpr const char* started = "SELECT pg_postmaster_start_time()";
-  // Returns when the server was started, as soon as it answers; empty if it does not within
-  // `patience`.
+  // The time at which the server was started, read as soon as it answers; empty if it does not
+  // within `patience`.
   const auto query = [&](milliseconds patience) {
     for (const auto end = std::chrono::steady_clock::now() + patience;;
          std::this_thread::sleep_for(milliseconds(50))) {

@@ -166,12 +166,12 @@ class Faults {
   std::optional<Database> database_;
   const std::vector<Relay*> relays_;
   Proxies* const proxies_;
-  std::mutex relay_mutex_;  // guards the commands to the relays
+  std::mutex relay_mutex_;  // one loss or cut at a time, as Relay requires
   Log log_;
   Choice choice_;
   std::chrono::steady_clock::time_point next_;
   int serial_ = 0;
-  std::atomic<bool> calmed_{false};  // nothing must be waited for any more in this round
+  std::atomic<bool> calmed_{false};  // this round is over: a fault that waits gives up
   Holds holds_;
 
   mutable std::mutex mutex_;  // guards what follows up to hands_

@@ -20,18 +20,21 @@
 namespace termgate::cli::storm {
 
 // Create it before the leaders start. Only the director's thread uses it; `database()` may be
-// copied to other threads.
+// copied to other threads. All but clear() throw what the library throws.
 class Ground {
  public:
   Ground(const Arguments& arguments, Plan& plan);
 
   std::optional<Database>& database() { return database_; }
 
-  // Waits until the server has ended the sessions of killed leaders; after 5 s it ends them itself.
+  // Waits until the server has ended the sessions of killed leaders; ends them after 5 s, and
+  // throws Unavailable if some are left after 20 s.
   void settle();
 
+  // The rows and fences for the checker; `pruned`: rows that the storm has read and then pruned.
   testkit::State state(std::vector<testkit::Row> pruned);
 
+  // What verify() of layer 1 finds in the scopes of this storm.
   std::vector<Breach> verify();
 
   // How many sessions were evicted by raises, according to the audit.

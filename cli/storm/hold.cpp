@@ -294,7 +294,8 @@ void Holds::take_what_it_holds(Frozen& frozen) {
                        text::postgresql_string(id), text::postgresql_string(frozen.scope),
                        frozen.term);
   };
-  // Other sessions that hold the table may block this one. It waits at most for the TTL.
+  // Other sessions that hold the table may block this one. It waits for the TTL at most, or 500 ms
+  // if the TTL is shorter.
   session.run(fmt::format("SET lock_timeout = {}", std::max<std::int64_t>(plan_.ttl.count(), 500)));
   if (frozen.on_table && !write_as(frozen, "held-before." + frozen.tag, [&] {
         session.run("BEGIN");
@@ -378,8 +379,8 @@ void Holds::commit(const Frozen& frozen) {
 }
 
 // Acquires as a leader does. With `past`, the term of a frozen leader, it repeats until somebody
-// has acquired the scope after that leader: itself, or a faster one. While it is refused because a
-// hand-over reserves the lease, it repeats as well.
+// has acquired the scope after that leader (itself, or a faster one) or `within` is over. While it
+// is refused because a hand-over reserves the lease, it repeats as well.
 Holds::Acquired Holds::acquire(const std::string& scope, const LeaseOptions& options,
                                milliseconds within, std::optional<std::int64_t> past) {
   for (int attempt = 0; attempt < 20; ++attempt) {

@@ -49,7 +49,8 @@ struct Hostage {
 // what the others need.
 class Holds {
  public:
-  // `calmed`: nothing must be waited for any more. All must outlive this object.
+  // `calmed` becomes true when the round is over: a fault that waits gives up. All must outlive
+  // this object.
   Holds(const Plan& plan, std::optional<Database>& database, Log& log,
         const std::atomic<bool>& calmed)
       : plan_(plan), database_(database), log_(log), calmed_(calmed) {}
@@ -57,7 +58,7 @@ class Holds {
   // Takes a place for one fault. False: there is none.
   bool enter();
   void leave() { --at_work_; }
-  // Runs the fault and gives its place back.
+  // Runs the fault and gives its place back. Throws Error if the fault did not happen.
   void hold(Choice& choice, const std::string& fault);
   std::vector<Hostage> hostages() const;
 

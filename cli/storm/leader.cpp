@@ -152,8 +152,8 @@ std::unique_ptr<Boundary> boundary_of(const Setting& setting,
                         setting.skewed ? choice.span(-setting.ttl, setting.ttl) : milliseconds(0));
 }
 
-// Acquires the lease of one scope, keeps it for a while, and ends its lead in one of the ways that
-// occur in practice.
+// Until the process is stopped: acquires the lease of one scope, keeps it for a while, and ends its
+// lead in one of the ways that occur in practice.
 void elect(const Setting& setting, Log& log, const std::optional<Database>& database,
            int scope_index, Belief& belief) {
   const std::string scope = setting.names.scope(scope_index);
@@ -183,7 +183,7 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
       if (!held) break;  // a writer was refused
       if (std::chrono::steady_clock::now() >= over) {
         const std::int64_t way = choice.number(1, 10);
-        // Hands over; writes that were admitted before may still be under way.
+        // Releases the lease; writes that were admitted before may still be under way.
         if (way <= (boundary->breaks_on_release() ? 8 : 2)) {
           belief.drop(held->term);
           try {
@@ -371,8 +371,8 @@ class Writer {
             };
             run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1",
                 {scope_});  // on the transaction's snapshot, where it has one
-            // A writer that waited at the fence may have waited for a raise. If it then passed, let
-            // others write meanwhile, so that the order shows it.
+            // A writer that waited at the fence may have waited for a raise. If the check passed it
+            // by mistake, others that write meanwhile make the wrong order visible.
             if (!sqlite_ && std::chrono::steady_clock::now() - begun > setting_.ttl / 10 &&
                 choice_.in(setting_.full_pace ? 5 : 50))
               nap(choice_.span(setting_.ttl / 4, setting_.ttl));
@@ -456,8 +456,9 @@ class Writer {
 
   // ---- through a proxy ----
 
-  // How a session declares scope and term to the proxy. On SQL Server: by its application name, by
-  // termgate.set_term, or by sp_set_session_context before each transaction (`local`).
+  // How a session declares scope and term to the proxy: start-up options, application_name, SET,
+  // SET LOCAL or a comment. On SQL Server: by its application name, by termgate.set_term, or by
+  // sp_set_session_context before each transaction (`local`).
   enum class Way { options, name, set, local, comment };
   static constexpr std::array<const char*, 5> way_names{"options", "name", "set", "local",
                                                         "comment"};

@@ -1,6 +1,6 @@
 // The logs of a storm (log.hpp shows the format). Each line is one write(2). So a killed process
-// leaves whole lines, and at most one incomplete last line, which read_on() keeps until the rest
-// arrives.
+// leaves whole lines, and at most one incomplete last line. read_on() keeps that, because the
+// process may only be at work on it.
 #include "storm/log.hpp"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ Log::Log(const std::string& path)
 
 Log::~Log() { close(file_); }
 
-// After a short write the reader would take half a line for a whole one.
+// A short write ends the process, because the next line would be joined to this half one.
 void Log::put(const std::string& line) {
   if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     throw Error(fmt::format("storm: its log could not be written: {}", std::strerror(errno)));

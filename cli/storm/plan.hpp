@@ -11,7 +11,7 @@
 
 namespace termgate::cli::storm {
 
-// Throws a UsageError that names the wrong option.
+// Throws UsageError.
 Plan plan_of(const Arguments& arguments);
 // `--naive list`. Returns the exit code.
 int list_naive(bool json);

@@ -23,14 +23,15 @@ namespace termgate::cli::storm {
 class Proxies {
  public:
   // Creates the relays and writes their ports to `plan.proxy_ports`, for the leaders. Throws
-  // UsageError if the folder's path is too long for a Unix socket.
+  // UsageError if the folder's path is too long for a Unix socket, Unavailable if the server does
+  // not answer, Error if a relay gets no port or the folder cannot be written.
   explicit Proxies(Plan& plan);
   ~Proxies();
   Proxies(const Proxies&) = delete;
   Proxies& operator=(const Proxies&) = delete;
 
-  // Starts the proxies that are not running and waits until each accepts clients. If one does not
-  // within `patience`, throws Error with the last line of its log.
+  // Starts the proxies that are not running and waits until each accepts clients. If one ends, or
+  // does not within `patience`, throws Error that says why.
   void start_all(milliseconds patience);
   // Resumes and restarts proxies whose time has come; notices those that ended by themselves.
   void tick();

@@ -1,6 +1,6 @@
-// A relay that causes faults (relay.hpp has a diagram). One thread serves all connections; the
-// director's threads request a loss, a cut or a delay through atomics and wait until it has
-// happened.
+// A relay that causes faults (relay.hpp has a diagram). One thread serves all connections. The
+// director's threads request a loss or a cut through atomics and wait until it has happened; a
+// delay is only stored for that thread.
 #include "storm/relay.hpp"
 
 #include <poll.h>

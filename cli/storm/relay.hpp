@@ -29,8 +29,8 @@ namespace termgate::cli::storm {
 
 class Relay {
  public:
-  // A relay to the server of this URL; connects once to learn its address. Throws Error if the
-  // connection uses TLS, because then it cannot be relayed.
+  // A relay to the server of this URL; connects once to learn its address. Throws Unavailable if
+  // there is no connection, and Error if it uses TLS, because then it cannot be relayed.
   explicit Relay(const std::string& url);
   // A relay to the host and port of `target`; whoever listens there when a client comes is the
   // server. url() becomes `url` with this relay's address.
@@ -70,8 +70,8 @@ class Relay {
   };
   // Does not wait. A new delay replaces the current one. Any thread.
   void delay(const Delay& delay);
-  // Sends all delayed pieces at once, and closes connections that are silenced or swallowed, so
-  // that nobody has to wait for them.
+  // Ends the delay, sends all delayed pieces at once, and closes connections that are silenced or
+  // swallowed, so that nobody has to wait for them. Any thread.
   void calm();
   // Counts so far: delays that held something back, pieces that were delayed, and pieces that left
   // after a later piece of another connection.

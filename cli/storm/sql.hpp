@@ -20,13 +20,13 @@ struct Table {
 class Sql {
  public:
   virtual ~Sql() = default;
-  // Runs one statement. Throws Conflict, StaleTerm and the other types with a TG code as the
-  // database's error demands, otherwise DatabaseError; the transaction is then aborted. If the
-  // connection is lost, throws OutcomeUnknown for any kind of COMMIT and Unavailable for the rest,
-  // and the connection stays lost.
+  // Runs one statement. Throws the type that belongs to the error's TG code, Conflict for a
+  // serialization failure, a deadlock or a busy file, otherwise DatabaseError; the transaction is
+  // then aborted. If the connection is lost, throws OutcomeUnknown for any kind of COMMIT and
+  // Unavailable for the rest, and the connection stays lost.
   virtual Table run(const std::string& statement, const std::vector<std::string>& values = {}) = 0;
-  // Runs several statements in one text, by the simple protocol; PostgreSQL only. Throws
-  // OutcomeUnknown if they end with COMMIT and the connection is lost.
+  // Runs several statements in one text, by the simple protocol; PostgreSQL only, others throw
+  // Error. Throws OutcomeUnknown if they end with COMMIT and the connection is lost.
   virtual void run_text(const std::string& text) = 0;
   virtual bool lost() const = 0;
   // Sends ROLLBACK if a transaction is open; never throws.
@@ -54,8 +54,8 @@ std::string_view name_of(Engine engine);
 std::string spoken(Engine engine, const std::string& statement);
 std::string check_statement(Engine engine, const std::string& schema);  // $1 scope, $2 term
 bool on_sqlserver(std::string_view fault, bool proxies);
-// The first returns up to `most` other sessions with that application name, in no order; the second
-// ends sessions.
+// sessions_of() returns up to `most` other sessions with that application name, chosen at random;
+// end_sessions() ends sessions.
 std::vector<std::string> sessions_of(Engine engine, Sql& sql, const std::string& application,
                                      int most);
 void end_sessions(Engine engine, Sql& sql, const std::vector<std::string>& those);

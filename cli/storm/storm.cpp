@@ -40,8 +40,8 @@ namespace {
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// The first signal ends the storm in order, with a verdict on what has happened; a second one ends
-// it at once.
+// The first signal of a kind ends the storm in order, with a verdict on what has happened; a second
+// one of the same kind ends it at once.
 void end_in_order() {
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = true; };
@@ -203,7 +203,7 @@ class Storm {
     try {
       evictions = ground_.evictions();
     } catch (const Error&) {
-      // judge() has already noted it as not judged.
+      // judge() reports a database that cannot be read; here it only leaves the number at 0.
     }
     const bool right = plan_.naive.empty() && plan_.enforce == "on";
     const bool keep = arguments_.flag("keep") || !judgement_.findings.empty() ||
@@ -242,7 +242,7 @@ class Storm {
       judgement_.unjudged.push_back(std::move(problem));
   }
 
-  // Causes faults and prints statistics until then.
+  // Causes faults and prints statistics until the given moment.
   void blow(Clock::time_point until) {
     Progress progress(!arguments_.json());
     auto printed = begun_;

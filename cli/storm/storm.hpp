@@ -118,11 +118,11 @@ class Boundary {
 std::unique_ptr<Boundary> naive_boundary(std::string_view name, const std::string& url,
                                          const Names& names, milliseconds skew);
 
-// Writes a task's rows in an open transaction of any kind and returns the last one's number. Parts
-// below `from` exist already and are numbered here. `beside` takes the number, if it is not taken
-// in the transaction itself.
+// Runs one statement in a transaction that the caller has opened, on any kind of connection.
 using Run =
     std::function<Table(const std::string& statement, const std::vector<std::string>& values)>;
+// Writes a task's rows by `run` and returns the last one's number. Parts below `from` exist already
+// and are numbered here. With `beside`, the numbers are taken on that connection instead.
 std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table,
                             const Task& task, int from = 0, const Run* beside = nullptr);
 void write_unnumbered(const Run& run, const std::string& table, const std::string& id,

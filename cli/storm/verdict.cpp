@@ -119,7 +119,7 @@ Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops)
     const auto found = open.find(one.id);
     if (one.kind == Operation::Kind::write && found != open.end() &&
         one.outcome == Outcome::committed)
-      // TG001 says that this attempt wrote nothing; an earlier attempt may have written.
+      // Only this settles it. TG001 says that one attempt wrote nothing; an earlier one may have.
       found->second = true;
   }
   figures.unanswered = open.size();
@@ -147,7 +147,7 @@ Judgement judge(const Plan& plan, Ground& ground, const History& history, const 
     for (int index = 0; index < plan.scopes; ++index)
       state.fences[plan.names.scope(index)] = Term::max_value;
     judgement.verdict = testkit::check(seen, state);
-    // The indices belong to another history.
+    // A breach's indices are those of `seen`, which the report does not have.
     for (testkit::Breach& breach : judgement.verdict.breaches) breach.operations.clear();
   }
   sort_breaches(judgement.verdict.breaches);

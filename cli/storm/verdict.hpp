@@ -17,6 +17,8 @@
 
 namespace termgate::cli::storm {
 
+// Counts. stale_after_stop: refused writes of leaders that were stopped meanwhile. settled: writes
+// without an answer that were sent again and committed. codes: the other failures by their code.
 struct Figures {
   std::size_t writes = 0, acknowledged = 0, stale = 0, stale_after_stop = 0, failed = 0,
               unanswered = 0, settled = 0, acquisitions = 0, takeovers = 0, looks = 0;
@@ -32,8 +34,8 @@ struct Judgement {
 
 Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops);
 
-// Reads the database's final state and checks the history against it. Does not throw: what could
-// not be read is in `unjudged`.
+// Reads the database's final state and checks the history against it. Catches Error: what could not
+// be read is in `unjudged`.
 Judgement judge(const Plan& plan, Ground& ground, const History& history, const Faults& faults);
 
 // Prints the report, as text or JSON. `logs` is the folder that is kept, or empty. Returns the exit

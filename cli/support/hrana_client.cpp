@@ -24,7 +24,7 @@ namespace json = boost::json;
 // Shorter than the time after which the server closes an idle connection, which might otherwise
 // happen while a request is under way.
 constexpr std::chrono::seconds idle_max{60};
-// If the server does not answer in time, it ends the idle stream by itself.
+// How long close() waits for the answer. A stream that stays open ends by itself on the server.
 constexpr std::chrono::seconds close_wait{2};
 
 struct Place {
@@ -151,8 +151,8 @@ HranaRows rows_of(const json::value& result) {
       message.empty() ? "the server refused the request and did not say why" : message, code);
 }
 
-// Whether the statement may end a transaction. A false positive does no harm: an error is then
-// reported as an unknown outcome.
+// Whether the statement may end a transaction. If this returns true for another statement, a lost
+// answer is reported as an unknown outcome though nothing was committed: that does no harm.
 bool commits(std::string_view sql) {
   const auto words = text::first_pieces(sql, text::Dialect::sqlite, 1, true);
   return words.empty() || words[0] == "commit" || words[0] == "end" || words[0] == "release";

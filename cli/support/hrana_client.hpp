@@ -77,7 +77,7 @@ class HranaClient {
   const std::string host_;  // host and port, as in the URL
   sources::Connection connection_;
   std::chrono::steady_clock::time_point used_{};
-  std::string baton_;  // empty: the server keeps nothing
+  std::string baton_;  // Hrana's name of the stream on the server; empty: it keeps none
 };
 
 }  // namespace termgate::cli

@@ -41,7 +41,7 @@ void send_at_once(int descriptor) {
 
 // Connects once with libpq, which knows all defaults, service files and password files, and reads
 // from it where it has connected to. A relay must read the bytes, so the result is a connection in
-// clear text unless the URL demands encryption.
+// clear text unless the URL or the server demands encryption.
 RelayTarget locate(const std::string& url) {
   using Held = std::unique_ptr<PGconn, decltype(&PQfinish)>;
   Held connection(PQconnectdb(url.c_str()), PQfinish);

@@ -28,7 +28,7 @@ LoopbackListener listen_on_loopback();
 
 // The next client, or -1 if none is waiting.
 int accept_client(int listener);
-// Connects and blocks until it has; returns -1 if nobody listens. TCP_NODELAY is set.
+// Connects, and blocks until it has; returns -1 if it cannot. A TCP connection has TCP_NODELAY.
 int connect_to_server(const std::string& host, const std::string& port);
 
 }  // namespace termgate::cli

@@ -18,7 +18,7 @@ async function transaction(pool, scope, term, work) {
   }
 }
 
-// A new leader's first act, in a transaction of its own: outside of one each statement is.
+// A new leader's first act, in a transaction of its own: without BEGIN each statement is one.
 function raiseFence(pool, scope, term) {
   return pool.query("SELECT termgate.check_term($1, $2)", [scope, String(term)]);
 }

@@ -20,7 +20,7 @@ function declare(sequelize, scope, term) {
   };
 }
 
-// A new leader's first act, in a transaction of its own: outside of one each statement is.
+// A new leader's first act, in a transaction of its own: without BEGIN each statement is one.
 function raiseFence(sequelize, scope, term) {
   return sequelize.query("SELECT termgate.check_term($1, $2)", {bind: [scope, String(term)]});
 }

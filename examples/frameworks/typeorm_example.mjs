@@ -9,7 +9,7 @@ function declare(source, scope, term) {
   });
 }
 
-// A new leader's first act, in a transaction of its own: outside of one each statement is.
+// A new leader's first act, in a transaction of its own: without BEGIN each statement is one.
 function raiseFence(source, scope, term) {
   return source.query("SELECT termgate.check_term($1, $2)", [scope, String(term)]);
 }

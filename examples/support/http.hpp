@@ -26,7 +26,7 @@ using tcp = boost::asio::ip::tcp;
 
 struct Request {
   std::string method, path, body;
-  // Headers whose names begin with "Termgate-"; the keys are the names as this program writes them.
+  // Termgate-Scope and Termgate-Term, if the request has them.
   std::map<std::string, std::string> headers;
   std::string header(const std::string& name) const {
     const auto found = headers.find(name);

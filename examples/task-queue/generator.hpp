@@ -1,5 +1,5 @@
 // Creates tasks at a steady rate. Only the instance of the service that holds the lease "generator"
-// does; the others answer who that is.
+// does; the others report which one it is.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ class Generator {
   Generator(termgate::Database db, std::string endpoint, Add add)
       : db_(std::move(db)), endpoint_(std::move(endpoint)), add_(std::move(add)) {}
 
-  // Starts it with {"per_second": N}. Answers 409 with its status if it is active already, here or
-  // in another instance.
+  // Starts the generator with {"per_second": N}. Answers 409 with its status if it is active
+  // already, here or in another instance.
   Reply start(const boost::json::value& body) {
     const boost::json::value* rate =
         body.is_object() ? body.as_object().if_contains("per_second") : nullptr;
@@ -54,7 +54,7 @@ class Generator {
     return status();
   }
 
-  // Stops it. Answers 409 if another instance is the active one.
+  // Stops the generator. Answers 409 if it is active in another instance.
   Reply stop() {
     const std::lock_guard lock(mutex_);
     const auto lease = termgate::Info(db_).lease(scope_);

@@ -241,11 +241,11 @@ class Service {
     return {200, json::serialize(all)};
   }
 
-  // Answers "TASK TERM" for a task that the worker may have, 202 if other workers have all open
-  // tasks, 410 if none is open. busy_until only saves attempts: the lease decides. Tasks whose
-  // worker was lost come first, so that they do not wait behind a long queue; then the oldest.
-  // Concurrent claims start at different tasks. A task that is scheduled for later is skipped until
-  // then.
+  // Answers "TASK TERM" for a task that the worker may have, 202 if every open task is another
+  // worker's or scheduled for later, 410 if none is open. busy_until only saves attempts: the lease
+  // decides. Tasks whose worker was lost come first, so that they do not wait behind a long queue;
+  // then the oldest. Concurrent claims start at different tasks. A task that is scheduled for later
+  // is skipped until then.
   example::Reply claim(const std::string& worker) {
     const std::shared_ptr<void> one_less(nullptr, [this](void*) { --claims_; });
     const std::size_t start = claims_++;

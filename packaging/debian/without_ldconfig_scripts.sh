@@ -1,6 +1,5 @@
-#!/usr/bin/env bash
-# Takes postinst and postrm out of a package: CPack writes two that call ldconfig, where Debian's policy wants the trigger alone, which is there too.
-# The same input gives the same bytes.   without_ldconfig_scripts.sh PACKAGE.deb
+# !/usr/bin/env bash Removes postinst and postrm from a package. CPack writes both, to call ldconfig; Debian's policy wants only the
+# trigger, which the package has. The same input gives the same bytes.   without_ldconfig_scripts.sh PACKAGE.deb
 set -euo pipefail
 package=$(realpath "$1")
 scratch=$(mktemp -d)
