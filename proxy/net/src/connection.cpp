@@ -15,7 +15,7 @@
 namespace termgate::net {
 namespace {
 
-// How many buffers of a client that takes leave are read before other connections get their turn.
+// How many buffers are read in a farewell before other connections get their turn.
 constexpr int drained_at_once = 4;
 constexpr std::chrono::seconds farewell_takes{1};  // until a client has closed its side
 constexpr std::chrono::seconds greeting_in_drain{

@@ -42,6 +42,7 @@ class Endpoint {
 };
 
 // A network or address: "10.0.0.0/8", "2001:db8::/32", "192.0.2.7"; "local" for Unix sockets.
+// parse() returns nullopt for anything else.
 class Network {
  public:
   static std::optional<Network> parse(std::string_view text);
