@@ -214,7 +214,7 @@ struct Authority::Inside {
     if (callback) callback(book.id(), scope, fence);
   }
 
-  // Whether the database that a start-up message names is that of database_url. Empty: not known
+  // Whether the database that a start-up message names is that of database_url. nullopt: not known
   // yet.
   std::optional<bool> is_own(std::string_view name) const {
     if (one_for_all) return true;
@@ -615,7 +615,7 @@ void Authority::raise(std::string_view scope, std::int64_t term,
                       std::function<void(std::string_view, std::string_view)> done) {
   Inside& in = *inside_;
   if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
-    // Answers that no fence can be raised here.
+    // Calls done() with the reason: no fence can be raised here.
     return conversation::Authority::raise(scope, term, std::move(done));
   // Sessions of this proxy give the gate back at once, not only when the database shows the raise.
   in.gate_wanted(scope, true);

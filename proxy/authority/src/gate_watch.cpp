@@ -13,8 +13,9 @@ namespace termgate::authority {
 
 namespace {
 
-// While no gate is held. For the first that is held ask() queries at once, so until then only the
-// end of a failure, or of what prevents seats, is of interest.
+// Between two queries while no gate is held; `unsettled` after a failure or while something
+// prevents seats, to notice soon when that is over. When the first gate is held, ask() queries at
+// once.
 constexpr std::chrono::seconds unwatched_pause{60}, unsettled_pause{5};
 
 }  // namespace

@@ -57,7 +57,9 @@ struct Settings {
 
 class Authority final : public conversation::Authority {
  public:
-  // Throws InvalidInput if the rules or the URL are wrong. Does not connect to anything yet.
+  // Reads the rules and the files that they name, and starts the threads, which connect; does not
+  // wait for the database. Throws InvalidInput if the rules or the URL are wrong, and Unavailable
+  // if the process has no descriptor left.
   explicit Authority(Settings settings);
   // Gives its leases back; may block until the database answers.
   ~Authority() override;
