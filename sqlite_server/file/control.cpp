@@ -60,8 +60,8 @@ void Control::evict(Eviction why) {
   if (idle_since_.load() != Clock::time_point{} && on_evicted_) on_evicted_(*why_);
 }
 
-// The stream may have been evicted after its last look and before it became silent. Then either
-// this call or evict() reports it; doing so twice is harmless.
+// The stream may have been evicted after its session last checked and before it became silent. Then
+// this call or evict() reports it; both doing so is harmless.
 void Control::silent() {
   idle_since_ = Clock::now();
   if (!evicted_) return;

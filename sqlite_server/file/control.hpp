@@ -56,8 +56,8 @@ class Control {
   // Ends the statement that runs; the transaction will be rolled back. The first reason counts.
   void evict(Eviction why);
   std::optional<Eviction> why() const;
-  // For the session's thread, when nothing is left that could be evicted: an autocommit write is
-  // over.
+  // For the session's thread, when nothing is left that could be evicted, as after an autocommit
+  // write.
   void forget_eviction() noexcept;
 
   // The client has the answer, and has not sent its next request.

@@ -44,8 +44,8 @@ class Files::Watched final : public hrana::FileSession {
       else --files.transactions_;
     }
 
-    // Whether a transaction is open. A loss that the session reports here is kept until the stream
-    // looks.
+    // Whether a transaction is open. A loss that the session reports here is kept in `untold` for
+    // the stream's next call.
     bool is_open() noexcept {
       try {
         return !session.is_autocommit();
