@@ -187,7 +187,7 @@ void Server::Inside::begin_events(http::Answer answer, std::string authorization
 }
 
 // All readers get the same bytes; for a slow reader only the latest event waits. A reader whose
-// token is gone since the tokens were reloaded is cut off.
+// token was removed by a reload is cut off.
 void Server::Inside::tell(const std::shared_ptr<const std::string>& text) {
   const std::lock_guard lock(mutex_);
   if (!text->starts_with(':')) latest_ = text;

@@ -168,7 +168,7 @@ class FileSession {
                         const std::function<void()>& work) = 0;
 
   // Ends the stream, for its client or for the server: rolls back and drops settings. `why`: what
-  // later calls throw; none: nothing is lost.
+  // later calls throw; nullptr: they throw no loss.
   virtual void end(const Lost* why) noexcept = 0;
 
   // answered(): the client has the answer. heard(): its next request is complete. The time between

@@ -22,7 +22,7 @@ struct ServerOptions {
       1000};  // how often the database is read while somebody follows the events
   int streams_max = 2000;
   std::function<void(const std::string&)> log =
-      {};  // gets what was refused or changed; none: a line on standard error
+      {};  // gets what was refused or changed, on any thread; empty: a line on standard error
 };
 
 class Server {
