@@ -218,7 +218,7 @@ void jobs(Database& database, Text& text) {
   const auto runs = Jobs(database).list({}, looked_at);
   runs_of_the_hour(runs, text);
   for (const JobRunInfo& run : runs) {
-    // Neither tells how the job is doing: one has not begun, the other has done nothing.
+    // Neither shows how the job is doing: one has not begun, the other has done nothing.
     if (run.status == "requested" || run.request == "dry-run") continue;
     const auto key = std::pair(run.scope, run.job);
     last.emplace(key, run);

@@ -197,7 +197,7 @@ void Server::Inside::tell(const std::shared_ptr<const std::string>& text) {
   }
 }
 
-// Reads the database while somebody follows the events.
+// Reads the database while an event stream is open.
 void Server::Inside::watch() {
   std::string last;
   auto sent = std::chrono::steady_clock::now();

@@ -26,7 +26,7 @@ class Control {
   using Clock = std::chrono::steady_clock;
 
   // `on_evicted` is called when a silent stream is evicted, in evict() or in silent() and with
-  // mutexes held, so it may only pass the news on. A stream that runs a statement finds out by
+  // mutexes held, so it may only notify another thread. A stream that runs a statement finds out by
   // itself.
   explicit Control(std::function<void(const Eviction&)> on_evicted)
       : on_evicted_(std::move(on_evicted)) {}

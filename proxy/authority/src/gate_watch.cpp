@@ -1,8 +1,8 @@
 // Finds out which gates of this proxy's sessions a raise waits for (docs/decisions/0011).
 //
-// Two threads, so that a query that hangs is noticed: ask() queries the database, keep_time() looks
-// at the time of the last answer and reports all gates as wanted if that is too long ago. `mutex_`
-// guards the map and the time; the database and the callbacks are called without it.
+// Two threads, so that a query that hangs is noticed: ask() queries the database, keep_time()
+// checks the time of the last answer and reports all gates as wanted if that is too long ago.
+// `mutex_` guards the map and the time; the database and the callbacks are called without it.
 #include "gate_watch.hpp"
 
 #include <cstdint>

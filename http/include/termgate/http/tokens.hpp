@@ -14,7 +14,7 @@ namespace termgate::http {
 
 // Each level includes the ones above it.
 enum class Level : std::uint8_t {
-  read = 1,  // look
+  read = 1,  // read only
   write,     // change data, under the fence
   lead,      // take, renew and release leases
   operate,   // seal, release by force
