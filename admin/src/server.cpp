@@ -26,7 +26,7 @@ constexpr auto alive_every = 15s;
 constexpr int waiting_max = 1024;             // requests that wait for the database
 constexpr std::size_t connections_max = 256;  // besides those that follow the events
 
-// Bounds the lines a second: anybody can cause one.
+// Bounds the lines per second, because anyone can cause some.
 class Log {
  public:
   explicit Log(std::function<void(const std::string&)> write) : write_(std::move(write)) {

@@ -1,8 +1,9 @@
 // Streams between HTTP requests: their batons, who may use them, how long they are kept.
 //
-// A baton is the base64url of the stream's number and its turn (8 bytes each, big-endian) and 16
-// bytes of an HMAC under a key made at the start. Each answer contains a new baton; only the latest
-// is accepted, and only once. It is useless without the principal's token.
+// A baton is the base64url of the stream's number and its turn (8 bytes each, big-endian; each
+// request has the next turn) and 16 bytes of an HMAC under a key made at the start. The answer of a
+// stream that is kept contains a new baton; only the latest is accepted, and only once. It is
+// useless without the principal's token.
 //
 // A stream is kept after a request if it has an open transaction, stored texts or settings, or if a
 // cursor had to name its baton beforehand. A transaction that is silent for too long is lost. A

@@ -50,7 +50,7 @@ GateWatch::~GateWatch() {
 void GateWatch::held(std::string_view scope) {
   {
     const std::lock_guard lock(mutex_);
-    // Without a held gate the last answer may be seconds old, so the time counts from here.
+    // Without a held gate the last answer may be a minute old, so the time counts from here.
     if (held_.empty()) answered_ = Clock::now();
     const auto found = held_.find(scope);
     if (found != held_.end()) {

@@ -27,7 +27,8 @@ class Admittance {
 
   // The client has sent its login, or its connection ends.
   void identified();
-  // Begins the way to admitted(). Returns the refusal if a limit is met.
+  // Takes a place in the limits and has another thread apply the rules; answered() follows. Returns
+  // the refusal if a limit is reached.
   std::optional<conversation::Admission> request(const conversation::LoginRequest& who);
   // The rules' answer. False: it is refused.
   bool answered(const conversation::Admission& admission, const conversation::LoginRequest& who);

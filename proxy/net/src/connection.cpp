@@ -233,7 +233,7 @@ void Connection::end(std::string_view why) {
                                        std::chrono::steady_clock::now() - began_)
                                        .count()}});
   client_.close();
-  // Last: the worker takes the object out of its lists, and destroys it after this round.
+  // Last: the worker takes the object out of its lists, and destroys it after the current events.
   worker_.bury(*this);
 }
 

@@ -28,7 +28,7 @@ class End final : public Pollable {
   bool connected() const noexcept { return connected_; }
   bool alive() const noexcept { return connected_ && !gone_; }
   bool handshaking() const noexcept { return handshaking_; }
-  // Since it was connected, or since its TLS began, something has come from it.
+  // Something has come from it since it was connected, or, under TLS, since the handshake.
   bool spoke() const noexcept { return spoke_; }
   bool readable() const noexcept { return alive() && !handshaking_; }
   bool writable() const noexcept { return connected_ && !handshaking_ && !blocked_; }

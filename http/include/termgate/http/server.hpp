@@ -1,5 +1,5 @@
-// An HTTP server: listeners and their connections. Everything is bounded; each bound is a member of
-// Limits.
+// An HTTP server: listeners and their connections. Everything is bounded: by Limits, by what the
+// handler's decisions allow, and by the constants named …_max.
 //
 //   http::Server server(options, handler);   // listens, so that its addresses are known
 //   server.start();                          // from here on handler is called

@@ -30,8 +30,8 @@ struct Settings {
   // This machine's name in names of lease holders. Empty: its host name.
   std::string machine;
   std::chrono::milliseconds file_pause{200};       // between two checks of the watched files
-  std::chrono::milliseconds fences_pause{30'000};  // at most, between two readings of all fences
-  std::chrono::milliseconds settle_wait{10'000};   // how long `settled` may be delayed
+  std::chrono::milliseconds fences_pause{30'000};  // the longest between two readings of all fences
+  std::chrono::milliseconds settle_wait{10'000};   // the longest that `settled` waits for a lease
   // What applies where no rule says otherwise.
   conversation::WithoutTerm without_term = conversation::WithoutTerm::read_only;
   conversation::Enforce enforce = conversation::Enforce::on;

@@ -43,7 +43,7 @@ class Server {
   void serve_http(const HttpOptions& options);
 
   // For a caller that serves HTTP itself: the answer that the HTTP port would give with these
-  // options. Empty: not a path of that port. Any thread; may block.
+  // options. nullopt: not a path of that port. Any thread; may block.
   std::optional<HttpReply> answer(std::string_view method, std::string_view target,
                                   std::string_view host, const HttpOptions& options);
 
