@@ -684,7 +684,7 @@ Reply Api::lease(const Call& call) {
   return document({{"released", true}});
 }
 
-// Requests the holder to leave; the result is at /api/v1/hand-overs.
+// Requests that the holder leave; the result is at /api/v1/hand-overs.
 Reply Api::hand_over(const Call& call, const Scope& scope) {
   call.only({});
   call.need_method("POST");
@@ -730,8 +730,8 @@ Reply Api::change(const Call& call) {
                    {"evicted", receipt.evicted}});
 }
 
-// For load balancers and clients: 200 with the holder's endpoint (307 with redirect_leader), or 503
-// if nobody holds the lease.
+// For load balancers and clients: 200 with the holder's endpoint (307 with redirect_leader, if it
+// is a URL), or 503 if nobody holds the lease.
 Reply Api::leader(const Call& call) {
   call.need_method("GET");
   if (!options_.open_leader) call.need(Level::read);

@@ -22,7 +22,7 @@ namespace {
 // At most this many series of a metric, by name, and as many more for what is wrong.
 constexpr std::size_t lines_max = 500;
 constexpr int looked_at = 20'000;  // runs of jobs that are read
-constexpr int audit_max = 20'000;  // audit entries between two readings
+constexpr int audit_max = 20'000;  // audit entries that one reading counts
 constexpr std::size_t scopes_max = 100'000;
 constexpr std::int64_t changes_ms =
     600'000;  // how long a change of leader counts in termgate_lease_changes
@@ -218,7 +218,7 @@ void jobs(Database& database, Text& text) {
   const auto runs = Jobs(database).list({}, looked_at);
   runs_of_the_hour(runs, text);
   for (const JobRunInfo& run : runs) {
-    // Neither tells how the job is doing: one has not begun, the other has done nothing.
+    // Neither shows how the job is doing: one has not begun, the other has done nothing.
     if (run.status == "requested" || run.request == "dry-run") continue;
     const auto key = std::pair(run.scope, run.job);
     last.emplace(key, run);

@@ -26,7 +26,7 @@ constexpr auto alive_every = 15s;
 constexpr int waiting_max = 1024;             // requests that wait for the database
 constexpr std::size_t connections_max = 256;  // besides those that follow the events
 
-// Bounds the lines a second: anybody can cause one.
+// Bounds the lines per second, because anyone can cause some.
 class Log {
  public:
   explicit Log(std::function<void(const std::string&)> write) : write_(std::move(write)) {
@@ -187,7 +187,7 @@ void Server::Inside::begin_events(http::Answer answer, std::string authorization
 }
 
 // All readers get the same bytes; for a slow reader only the latest event waits. A reader whose
-// token is gone since the tokens were reloaded is cut off.
+// token was removed by a reload is cut off.
 void Server::Inside::tell(const std::shared_ptr<const std::string>& text) {
   const std::lock_guard lock(mutex_);
   if (!text->starts_with(':')) latest_ = text;
@@ -197,7 +197,7 @@ void Server::Inside::tell(const std::shared_ptr<const std::string>& text) {
   }
 }
 
-// Reads the database while somebody follows the events.
+// Reads the database while an event stream is open.
 void Server::Inside::watch() {
   std::string last;
   auto sent = std::chrono::steady_clock::now();

@@ -517,7 +517,7 @@ void Connection::open_socket(Upgrade upgrade) {
 }
 
 void Connection::process_frames() {
-  // A message may close this connection; it must live to the end of the loop.
+  // A message may close this connection; it must live until the loop below ends.
   const auto self = shared_from_this();
   while (stage_ == Stage::socket && !socket_->peer_has_closed &&
          socket_->state != OpenSocket::State::paused) {
@@ -579,7 +579,7 @@ void Connection::close_socket(std::uint16_t code, std::string_view reason) {
     return;
   socket_->code = code;
   finish_socket(code, reason);
-  // Even if paused, we wait for the peer's close frame.
+  // Even if the socket was paused, we wait for the peer's close frame.
   process_frames();
   wait_readable();
 }

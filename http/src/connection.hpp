@@ -1,9 +1,9 @@
 // One client: its socket, its current request, and what waits to be sent to it.
 //
 // Owner: its loop, on whose thread every function runs. Other threads reach it through Owed, Outlet
-// and SocketSide, which post to the loop. Invariant: one answer is owed at a time (owed_), and the
-// next request is not read before it is sent; what the client sends meanwhile is kept up to
-// ahead_bytes_max, and beyond that it is not read.
+// and SocketSide (owed.cpp), which post to the loop. Invariant: one answer is owed at a time
+// (owed_), and the next request is not parsed before it is sent. What the client sends meanwhile
+// stays in in_; once that holds ahead_bytes_max, nothing more is read.
 #pragma once
 
 #include <chrono>

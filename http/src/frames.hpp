@@ -24,8 +24,8 @@ std::string close_frame(std::uint16_t code, std::string_view reason);
 bool is_close_code(unsigned code) noexcept;
 bool is_utf8_text(std::string_view text) noexcept;
 
-// Reads a client's frames. next() moves the bytes of put() into the message, so that it is held in
-// memory only once.
+// Reads a client's frames. next() takes bytes of put() over into the message, so that a message
+// that is not complete is held in memory only once.
 class FrameReader {
  public:
   enum class What : std::uint8_t { need_more, message, ping, pong, close, broken };

@@ -16,17 +16,17 @@ using Piece = std::shared_ptr<const std::string>;
 
 class Outlet {
  public:
-  // `wake` makes the connection call take() on its loop. It is called once for whatever arrives
-  // after a take().
+  // `wake` makes the connection call take() on its loop. It is called once for everything that
+  // arrives between two take().
   explicit Outlet(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  // False: the client is gone, and the pieces are dropped.
+  // False: the client is gone or finish() was called; the pieces are dropped.
   bool push(std::deque<Piece> pieces) { return add(std::move(pieces), 0, false); }
-  // Blocks while more than `waiting_bytes_max` wait.
+  // Blocks while more than `waiting_bytes_max` bytes wait.
   bool push_when_room(std::deque<Piece> pieces, std::size_t waiting_bytes_max) {
     return add(std::move(pieces), waiting_bytes_max, false);
   }
-  // Replaces what waits and is not taken yet.
+  // Replaces the pieces that are not taken yet.
   bool replace(std::deque<Piece> pieces) { return add(std::move(pieces), 0, true); }
   // Nothing follows; `whole`: the answer is complete.
   void finish(bool whole);

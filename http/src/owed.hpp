@@ -1,5 +1,5 @@
-// The other end of an Answer, of its BodyWriter and of a Socket: what any thread may hold, without
-// the connection.
+// What an Answer, its BodyWriter and a Socket are made of. Any thread may hold them; none keeps the
+// connection alive.
 #pragma once
 
 #include <functional>

@@ -19,8 +19,8 @@ struct Refusal {
   const char* message;
 };
 
-// What is wrong with a head, whatever path it is for; none: it is acceptable. `hosts`: names that
-// are served besides the loopback names.
+// What is wrong with a head, whatever its path; nullopt: nothing. `hosts`: names that are served
+// besides the loopback names.
 std::optional<Refusal> refusal_of(const Head& head, const std::vector<std::string>& hosts);
 
 class RequestReader {
@@ -35,8 +35,8 @@ class RequestReader {
   explicit RequestReader(std::size_t head_bytes_max);
   ~RequestReader();
 
-  // Takes as much of `bytes` as it can, which continue where the last call stopped. `used`: how
-  // much it took.
+  // Takes as many of `bytes` as it can; `used` says how many. The next call continues with the
+  // rest.
   Step put(std::string_view bytes, std::size_t& used);
   // Call after Step::head with the limit of the body. Returns `refused` if the head announces a
   // longer one.

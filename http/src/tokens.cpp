@@ -132,7 +132,7 @@ std::optional<Caller> Tokens::caller(std::string_view authorization) const {
   return token ? caller_of_token(*token) : std::nullopt;
 }
 
-// Compares digests and looks at all of them, so the time does not show how much of a token was
+// Compares digests, and always all of them, so the time does not show how much of a token was
 // right.
 std::optional<Caller> Tokens::caller_of_token(std::string_view token) const {
   if (!is_token(token)) return std::nullopt;

@@ -34,7 +34,9 @@ enum class Level : std::uint8_t {
 
 // The whole request is refused, with an HTTP status and the code and message of the body.
 struct Refusal {
-  unsigned status = 400;  // 401: the caller is unknown; 400: what it declares is invalid or missing
+  // 401: the caller is unknown; 400: what it declares is invalid or missing. The front also makes
+  // refusals with 403 (a rule refuses the caller) and 503 (too many callers).
+  unsigned status = 400;
   std::string code, message;
 };
 
@@ -65,8 +67,8 @@ struct Doors {
   bool open() const { return !by_secret && keys.empty(); }
 };
 
-// The bearer token in the Authorization headers; empty if there are none. None: another scheme, or
-// more than one header.
+// The bearer token in the Authorization headers; empty if there are none. nullopt: another scheme,
+// or more than one header.
 std::optional<std::string_view> bearer_of(const std::vector<std::string_view>& authorizations);
 
 // `token` comes from bearer_of() or from a WebSocket's `jwt`. `now`: seconds since 1970.

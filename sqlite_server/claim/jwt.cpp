@@ -66,7 +66,7 @@ struct Duplicates {
   bool on_comment(json::string_view, json::error_code&) { return true; }
 };
 
-// None: not a JSON object, or one with a duplicate name.
+// nullopt: not a JSON object, or one with a duplicate name.
 std::optional<json::object> read_object(std::string_view text) {
   json::parse_options options;
   options.max_depth = depth_max;

@@ -9,13 +9,13 @@
 
 namespace termgate::claim {
 
-// Decodes without padding. None: an invalid character, an impossible length, or leftover bits that
-// are not zero.
+// Decodes without padding. nullopt: an invalid character, an impossible length, or leftover bits
+// that are not zero.
 std::optional<std::string> from_base64url(std::string_view text);
 std::string to_base64url(std::string_view bytes);
 
-// 1 to 2^62 in decimal, without a sign or a leading zero, so that each term has one spelling. None:
-// anything else.
+// 1 to 2^62 in decimal, without a sign or a leading zero, so that each term has one spelling.
+// nullopt: anything else.
 std::optional<std::int64_t> read_term(std::string_view text);
 
 }  // namespace termgate::claim

@@ -20,7 +20,7 @@ bool is_plain(std::string_view scope) {
   });
 }
 
-// Removes the part up to the next dot from `rest` and returns it. None: there is no dot.
+// Removes the part up to the next dot from `rest` and returns it. nullopt: there is no dot.
 std::optional<std::string_view> part_of(std::string_view& rest) {
   const auto point = rest.find('.');
   if (point == std::string_view::npos) return std::nullopt;

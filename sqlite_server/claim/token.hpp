@@ -24,7 +24,7 @@ struct CarriedClaim {
                         // and without the secret
 };
 
-// None: the token does not begin with `tg.`, so all of it is a secret.
+// nullopt: the token does not begin with `tg.`, so all of it is a secret.
 std::optional<CarriedClaim> read_token(std::string_view token);
 
 // The reverse of read_token(). `claim` must be one that read_token() may return.

@@ -23,10 +23,11 @@ class Checks {
   // (TG002), or hrana::Refused where a rule has no term now; InvalidInput (TG005) for a second
   // claim in one transaction; StaleTerm for a term that the file shows to be stale. `names_claim`:
   // the statement names scope and term itself. `reader` shows a snapshot; nullptr: one is borrowed
-  // if needed.
+  // if needed, which may throw what Engine::borrow() does.
   void before_lock(const hrana::Permit& permit, bool names_claim, Connection* reader);
-  // Under the lock: declares the claim for the triggers of layer 1, and checks it unless it has
-  // passed already. `savepoints`: how many are open.
+  // Under the lock: declares the claim for the triggers of layer 1 and checks it, unless it has
+  // passed already. `savepoints`: how many are open. Throws the refusal; under --enforce observe it
+  // is only counted.
   void require(Connection& writer, const hrana::Permit& permit, bool names_claim,
                std::size_t savepoints = 0);
   // Declares the claim without checking it: for a statement in autocommit that names scope and term
@@ -36,6 +37,7 @@ class Checks {
   // Throws FenceUntrusted, and InvalidInput if a statement passed another claim than the final one.
   void absorb(Connection& writer, std::size_t savepoints = 0);
 
+  // `savepoints`: how many were open before the one that was released or rolled back to.
   void released(std::size_t savepoints) noexcept;
   void rolled_back_to(std::size_t savepoints) noexcept;
   std::vector<Want> passed() const;

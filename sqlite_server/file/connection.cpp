@@ -270,7 +270,7 @@ int Prepared::step() {
     if (code == SQLITE_ROW || code == SQLITE_DONE) {
       stepped_ = true;
       // A new unique index is another way for REPLACE to remove rows, and the triggers of protect()
-      // look at each unique index.
+      // check each unique index.
       sqlite::Layer1& layer1 = owner_->connection_.layer1();
       if (code == SQLITE_DONE && facts().changes_indexes && layer1.core().installed_version() > 0)
         layer1.tables().outdated_triggers(true);

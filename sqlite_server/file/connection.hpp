@@ -58,7 +58,7 @@ class Connection {
   sqlite3* handle() const noexcept { return connection_.handle(); }
   Role role() const noexcept { return role_; }
   Serving& serving() noexcept { return serving_; }
-  // Throws SQLite's last error.
+  // Throws SQLite's last error as hrana::Refused.
   [[noreturn]] void fail(int code, bool preparing = false);
 
   const int cache_kib;
@@ -107,9 +107,9 @@ class Prepared {
   // How many bytes of the text the statement takes.
   std::size_t used() const noexcept { return held_.front().sql.size(); }
   Connection& owner() const noexcept { return *owner_; }
-  // Returns SQLITE_ROW or SQLITE_DONE; throws hrana::Refused. If the schema has changed, it
-  // prepares the statement again and binds the same values. If that makes it another kind of
-  // statement, it throws Changed, and nothing has run.
+  // Returns SQLITE_ROW or SQLITE_DONE; throws hrana::Refused. If the schema has changed before the
+  // first row, it prepares the statement again and binds the same values. If that makes it another
+  // kind of statement, it throws Changed, and nothing has run.
   int step();
   struct Changed {};
 

@@ -33,8 +33,8 @@ bool Control::must_stop() noexcept {
   if (evicted_) return true;
   if (!cancelled_ && !timed_out()) return false;
   if (!shared_) return true;
-  // An interrupt would also undo what others wrote into the same commit; their error asks them to
-  // send it again.
+  // An interrupt would also undo what others wrote into the same commit; their error says that they
+  // should send it again.
   constexpr std::chrono::milliseconds moment{250};
   const auto now = Clock::now();
   if (stop_requested_ == Clock::time_point{}) stop_requested_ = now;
@@ -55,13 +55,13 @@ void Control::evict(Eviction why) {
   why_ = std::move(why);
   evicted_ = true;
   // A higher term has priority over streams that share the commit with a stale one; their error
-  // asks them to send it again.
+  // says that they should send it again.
   if (running_ != nullptr) sqlite3_interrupt(running_);
   if (idle_since_.load() != Clock::time_point{} && on_evicted_) on_evicted_(*why_);
 }
 
-// The stream may have been evicted after its last look and before it became silent. Then either
-// this call or evict() reports it; doing so twice is harmless.
+// The stream may have been evicted after its session last checked and before it became silent. Then
+// this call or evict() reports it; both doing so is harmless.
 void Control::silent() {
   idle_since_ = Clock::now();
   if (!evicted_) return;

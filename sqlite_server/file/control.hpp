@@ -26,7 +26,7 @@ class Control {
   using Clock = std::chrono::steady_clock;
 
   // `on_evicted` is called when a silent stream is evicted, in evict() or in silent() and with
-  // mutexes held, so it may only pass the news on. A stream that runs a statement finds out by
+  // mutexes held, so it may only notify another thread. A stream that runs a statement finds out by
   // itself.
   explicit Control(std::function<void(const Eviction&)> on_evicted)
       : on_evicted_(std::move(on_evicted)) {}
@@ -56,8 +56,8 @@ class Control {
   // Ends the statement that runs; the transaction will be rolled back. The first reason counts.
   void evict(Eviction why);
   std::optional<Eviction> why() const;
-  // For the session's thread, when nothing is left that could be evicted: an autocommit write is
-  // over.
+  // For the session's thread, when nothing is left that could be evicted, as after an autocommit
+  // write.
   void forget_eviction() noexcept;
 
   // The client has the answer, and has not sent its next request.

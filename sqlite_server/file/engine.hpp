@@ -95,7 +95,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Borrows a connection for reading; `may_write`: its transaction may become a writer. Throws
-  // hrana::Busy if all are busy for too long.
+  // hrana::Busy if none has become free within five seconds, and what opening one throws.
   std::unique_ptr<Connection> borrow(bool may_write);
   void put_back(std::unique_ptr<Connection> connection) noexcept;
 
@@ -119,6 +119,7 @@ class Engine {
     // Called before a COMMIT, which must not be evicted any more: what was committed cannot be
     // reported as lost.
     void unwatch() noexcept;
+    // Undoes unwatch() after a COMMIT that failed and left the transaction open.
     void watch(Control& control, const std::vector<Want>& passed) noexcept;
 
    private:

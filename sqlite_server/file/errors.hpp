@@ -16,9 +16,9 @@ namespace termgate::sqlite_file {
 hrana::Refused refused(int extended, std::string_view message,
                        std::optional<std::size_t> offset = std::nullopt);
 
-// Rethrows the current exception as one of the port's: Refused, Unknown, Busy, Lost. One that is
-// neither SQLite's nor the library's passes unchanged. `fenced`: a claim waited; without one, a
-// lock that could not be had is SQLITE_BUSY instead of TG006.
+// Rethrows the current exception as one of the port's: Refused, Unknown, Busy, Lost. std::bad_alloc
+// becomes Refused; any other that is neither SQLite's nor the library's passes unchanged. `fenced`:
+// a claim waited; without one, a lock that could not be had is SQLITE_BUSY instead of TG006.
 [[noreturn]] void rethrow_for_stream(bool fenced);
 
 // Whether the text is UTF-8.

@@ -31,9 +31,9 @@ constexpr std::array<std::string_view, 12> our_readable = {
     "termgate_scope_prefixes", "termgate_job_runs", "termgate_audit",
     "termgate_read_stream",    "termgate_here",     "termgate_hand_overs"};
 
-// The lists below have the functions that a user with EXECUTE has on PostgreSQL: the check,
-// Termgate's writes, leases, jobs, reading. Not those for operators. This one: functions that write
-// nothing.
+// The four lists below have the functions that a user with EXECUTE has on PostgreSQL: the check,
+// Termgate's writes, leases, jobs, reading; not those for operators. The first list has those that
+// write nothing.
 constexpr std::array<std::string_view, 7> our_reading = {
     "termgate_fence",   "termgate_lease",   "termgate_outcome", "termgate_now",
     "termgate_version", "termgate_declare", "termgate_leave_in"};

@@ -57,8 +57,8 @@ class Guard {
   const Facts& facts() const noexcept { return facts_; }
   // Empty: nothing was refused.
   const std::string& refusal() const noexcept { return refusal_; }
-  // Tables whose definition, triggers or indexes the statement changes. The file tells whether one
-  // of them is protected.
+  // Tables whose definition, triggers or indexes the statement changes. Whether one of them is
+  // protected must be read from the file.
   struct Change {
     enum class What : std::uint8_t { renames, drops, alters, adds_trigger, indexes } what;
     std::string table;

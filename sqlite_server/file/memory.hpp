@@ -11,8 +11,8 @@ namespace termgate::sqlite_file {
 // and there are no bounds. Thread-safe.
 bool count_memory() noexcept;
 
-// While it lives, SQLite can take at most `bytes_max` more than it frees on this thread, and then
-// gets SQLITE_NOMEM. 0: no bound.
+// While it lives, SQLite can take at most `bytes_max` more than it frees on this thread; beyond
+// that, allocations fail with SQLITE_NOMEM. 0: no bound. At most one on a thread.
 class MemoryBound {
  public:
   explicit MemoryBound(std::size_t bytes_max) noexcept;

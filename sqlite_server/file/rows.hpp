@@ -11,7 +11,8 @@
 
 namespace termgate::sqlite_file {
 
-// Throws hrana::Refused ARGS_INVALID if a parameter has no value, or a value no parameter. The
+// Throws hrana::Refused: ARGS_INVALID if a parameter has no value or there are more positional
+// values than parameters, or SQLite's own code. A named value without a parameter is ignored. The
 // values must outlive the statement's run.
 void bind_parameters(sqlite3_stmt* statement, const hrana::Statement& given);
 std::vector<hrana::Column> columns_of(sqlite3_stmt* statement);

@@ -1,6 +1,6 @@
 // FileTransaction: one stream's transaction on the file, independent of the protocol. It does not
-// touch the file until its first read or write, keeps a reader's connection from then on, and has
-// the turn to write from its first write to its end.
+// touch the file until its first read or write. A first read gives it a reader's connection, which
+// it keeps; a first write gives it the turn to write, until its end.
 //
 // Owner: the stream's Session. One thread at a time; which one does not matter. Throws the
 // library's errors (StaleTerm, Blocked …), sqlite::GaveUp, hrana::Refused, hrana::Lost and

@@ -41,9 +41,10 @@ class Admissions {
   Admissions(const Admissions&) = delete;
   Admissions& operator=(const Admissions&) = delete;
 
-  // None: the rule must be waited for.
+  // nullopt: call wait(), because the rule's answer is not there yet.
   std::optional<Answer> at_once(const RuleSubject& subject);
   // Blocks until the rule's lease is held, or it is known why not; the authority limits how long.
+  // Refuses with 503 when there are sessions_max already.
   Answer wait(const RuleSubject& subject);
   // Ends sessions that have been silent for too long.
   void tick();

@@ -43,7 +43,8 @@ class Core {
   // Identified by the headers, and by `token` if a WebSocket's message brings one.
   std::variant<Sender, claim::Refusal> sender(const http::Head& head,
                                               std::optional<std::string_view> token = {}) const;
-  // The permit that its writes are checked with. None: the rules must be waited for.
+  // The permit that its writes are checked with. nullopt: call permit(), which may block until the
+  // rules have an answer.
   std::optional<std::variant<hrana::Permit, claim::Refusal>> permit_at_once(const Sender& sender);
   std::variant<hrana::Permit, claim::Refusal> permit(const Sender& sender);
 

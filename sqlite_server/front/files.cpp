@@ -44,8 +44,8 @@ class Files::Watched final : public hrana::FileSession {
       else --files.transactions_;
     }
 
-    // Whether a transaction is open. A loss that the session reports here is kept until the stream
-    // looks.
+    // Whether a transaction is open. A loss that the session reports here is kept in `untold` for
+    // the stream's next call.
     bool is_open() noexcept {
       try {
         return !session.is_autocommit();
@@ -83,8 +83,8 @@ class Files::Watched final : public hrana::FileSession {
     sqlite_file::Session session;
   };
 
-  // One call of the session: takes the turn, registers how to stop the call, and counts afterwards.
-  // Inside together() the outer call does all of that.
+  // One call of the session: waits for calls of other threads, registers how to stop this one, and
+  // counts afterwards. Inside together() the outer call does all of that.
   class Entered {
    public:
     explicit Entered(State& state)

@@ -21,8 +21,8 @@ enum class Ran : std::uint8_t { skipped, ok, failed };
 bool holds(const Condition& condition, std::span<const Ran> ran,
            const std::function<bool()>& is_autocommit);
 
-// The text's first word in small letters, after spaces, comments and semicolons; empty if it does
-// not begin with a word.
+// The text's first word in lower case, after spaces, comments and semicolons; empty if it does not
+// begin with a word.
 std::string first_word(std::string_view sql);
 // One of begin, commit, end, rollback, savepoint, release.
 bool is_transaction_word(std::string_view word);

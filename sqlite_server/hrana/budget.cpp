@@ -11,7 +11,7 @@ namespace termgate::hrana {
 
 namespace {
 
-// A thread takes this much of the budget at a time, so that not every row touches the shared
+// An answer takes this much of the budget at a time, so that not every row touches the shared
 // counter.
 constexpr std::size_t step_bytes = std::size_t{64} << 10;
 

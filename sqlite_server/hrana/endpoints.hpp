@@ -28,8 +28,8 @@ enum class Endpoint : std::uint8_t {
   v1_batch,     // POST /v1/batch
 };
 
-// The body is JSON (application/json); a cursor's has one JSON document a line. A status 503 gets
-// the header Retry-After.
+// The body is JSON (application/json); a cursor's has one JSON document a line. The caller adds the
+// header Retry-After to a status 503.
 struct Answer {
   int status = 200;
   std::string body;
@@ -54,7 +54,7 @@ class Call {
   // nothing.
   Answer run(const Permit& permit, const Write& write = {});
   // Instead of run(), if there is no thread for it: the stream is unchanged, and its baton is valid
-  // again.
+  // again, unless the stream was lost meanwhile.
   void put_back() noexcept;
 
  private:

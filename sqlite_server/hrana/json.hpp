@@ -23,7 +23,7 @@ class Node {
  public:
   explicit Node(const boost::json::value& value) : value_(&value) {}
 
-  // A member of an object. None: absent or null.
+  // A member of an object. nullopt: absent or null.
   std::optional<Node> find(std::string_view key) const;
   Node at(std::string_view key) const;
   std::string_view text() const;

@@ -1,6 +1,6 @@
-// The protocol's messages: JSON to structs, and results to JSON. Hrana 1, 2 and 3 have different
-// messages, but write each of them the same way. So one parser serves all versions, and accepts
-// newer messages in older ones too.
+// The protocol's messages: JSON to structs, and results to JSON. Hrana 1, 2 and 3 know different
+// messages, but a message looks the same in each. So one parser serves all versions, and accepts a
+// newer version's messages in an older one.
 //
 // Absent and null are the same; unknown fields are ignored; of a key that comes twice the last
 // value counts. Every read_… throws Failure (400, PROTOCOL_ERROR or REQUEST_TOO_LARGE) with the

@@ -143,10 +143,11 @@ class FileSession {
 
   // Runs the text's only statement; SQL_NO_STATEMENT or SQL_MANY_STATEMENTS if it has none or
   // several. BEGIN, COMMIT, SAVEPOINT and so on are statements like others. In autocommit a write
-  // is committed and flushed when this returns, and its rows are sent to the sink after that.
-  // Throws Refused, Lost, Unknown, Busy.
+  // is committed and flushed before its rows are sent to the sink. Throws Refused, Lost, Unknown,
+  // Busy.
   virtual Outcome execute(const Statement& statement, const Permit& permit, RowSink& rows) = 0;
   // Runs all statements of the text in order, until one fails, without a transaction around them.
+  // Throws as execute() does; Busy only if none has run.
   virtual void sequence(std::string_view sql, const Permit& permit) = 0;
   // Runs nothing and needs no claim. Throws Refused, Lost, Busy.
   virtual Description describe(std::string_view sql, const Permit& permit) = 0;
@@ -168,7 +169,7 @@ class FileSession {
                         const std::function<void()>& work) = 0;
 
   // Ends the stream, for its client or for the server: rolls back and drops settings. `why`: what
-  // later calls throw; none: nothing is lost.
+  // later calls throw; nullptr: they throw no loss.
   virtual void end(const Lost* why) noexcept = 0;
 
   // answered(): the client has the answer. heard(): its next request is complete. The time between

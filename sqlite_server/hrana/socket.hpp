@@ -24,7 +24,7 @@
 namespace termgate::hrana {
 
 // "hrana3", "hrana2" or "hrana1": the first in the client's list that is known, for the answer's
-// header Sec-WebSocket-Protocol. Without a list it is Hrana 1, without that header. None: no
+// header Sec-WebSocket-Protocol. Without a list it is Hrana 1, without that header. nullopt: no
 // version in common, and the upgrade is refused (400).
 struct Subprotocol {
   Version version = Version::hrana1;

@@ -270,7 +270,7 @@ void Stream::check(const Batch& batch) const { StoreCheck(stored_, Version::hran
 
 void Stream::check(const Stmt& stmt) const { StoreCheck(stored_, Version::hrana3)(stmt); }
 
-// Runs `work` and turns the file's exceptions into what a client gets. Afterwards it looks for a
+// Runs `work` and turns the file's exceptions into what a client gets. Afterwards it checks for a
 // loss that nothing has thrown: an answer with status 200 promises that the transaction still
 // exists.
 template <class Work>
@@ -533,7 +533,7 @@ void Stream::lose(const Lost& why) noexcept {
   try {
     static_cast<void>(file_->is_autocommit());
   } catch (const Lost& earlier) { lost_ = earlier; } catch (const std::exception&) {
-    // The file cannot tell, so the given reason applies.
+    // The file gives no reason, so the given one applies.
   }
   file_->end(&*lost_);
   file_.reset();

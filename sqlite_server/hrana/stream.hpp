@@ -71,7 +71,7 @@ class Stream {
   // Rolls back, forgets stored texts and settings.
   void close() noexcept;
 
-  // A new request after silence; whether anything has run counts from here.
+  // A new request has come, of which nothing has run yet.
   void heard() noexcept;
   // The answer is being sent.
   void answered() noexcept;

@@ -1,13 +1,15 @@
 // Streams between HTTP requests: their batons, who may use them, how long they are kept.
 //
-// A baton is the base64url of the stream's number and its turn (8 bytes each, big-endian) and 16
-// bytes of an HMAC under a key made at the start. Each answer contains a new baton; only the latest
-// is accepted, and only once. It is useless without the principal's token.
+// A baton is the base64url of the stream's number and its turn (8 bytes each, big-endian; each
+// request has the next turn) and 16 bytes of an HMAC under a key made at the start. The answer of a
+// stream that is kept contains a new baton; only the latest is accepted, and only once. It is
+// useless without the principal's token.
 //
 // A stream is kept after a request if it has an open transaction, stored texts or settings, or if a
-// cursor had to name its baton beforehand. A transaction that is silent for too long is lost;
-// everything else is forgotten after an hour. A lost stream is remembered for an hour. Afterwards
-// its baton gets STREAM_EXPIRED, and never makes a new stream.
+// cursor had to name its baton beforehand. A transaction that is silent for too long is lost. A
+// stream without a transaction, and the record of a lost one, is forgotten after an hour, or
+// earlier if there are records_max. Its baton then gets STREAM_EXPIRED, and never makes a new
+// stream.
 //
 // Any thread. No call holds the lock while it uses the file.
 #pragma once
@@ -83,8 +85,8 @@ class Streams {
   // For a cursor, whose first line contains the baton: returns the one that give_back() will
   // return. From here on the stream is kept. Throws Failure (503).
   std::string reserve(Taken& taken);
-  // Returns the next baton; none if nothing needs to be kept. Throws Failure (400) if the stream
-  // was lost meanwhile.
+  // Returns the next baton; nullopt if nothing needs to be kept. Throws Failure (400) if the stream
+  // was lost meanwhile, or is lost now because there is no room to keep it.
   std::optional<std::string> give_back(Taken taken);
   // Nothing has run: the old baton is valid again, unless the stream is lost.
   void put_back(Taken taken) noexcept;

@@ -1,7 +1,7 @@
 // Values as the protocol writes them: {"type":"integer","value":"42"}. An integer is a string,
 // because JavaScript's numbers are exact only up to 2^53; a float is a number with a decimal point
 // or an exponent, or NULL if it is infinite, because JSON has no infinity; a blob is base64 without
-// padding.
+// padding. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ void append_value(std::string& out, const ValueView& value);
 // The form of v0: 42, 0.5, "text", {"base64": "AQI"}, null.
 void append_plain_value(std::string& out, const ValueView& value);
 
-// With or without padding. None: a character that is not base64, or leftover bits.
+// With or without padding. nullopt: a character that is not base64, wrong padding, an impossible
+// length, or leftover bits that are not zero.
 std::optional<std::string> base64_bytes(std::string_view text);
 // Base64 with the URL's alphabet, without padding, for batons.
 std::string base64url(std::string_view bytes);

@@ -83,7 +83,8 @@ std::int64_t milliseconds_since_1970() {
       .count();
 }
 
-// A lock service takes two processes with the same name for one owner, so each process adds a mark.
+// A lock service takes two processes with the same name for one owner, so each process appends a
+// random text.
 std::string mark_of_process() {
   std::random_device chance;
   return fmt::format(" by proxy {:08x}{:08x}", chance(), chance());
@@ -214,7 +215,7 @@ struct Authority::Inside {
     if (callback) callback(book.id(), scope, fence);
   }
 
-  // Whether the database that a start-up message names is that of database_url. Empty: not known
+  // Whether the database that a start-up message names is that of database_url. nullopt: not known
   // yet.
   std::optional<bool> is_own(std::string_view name) const {
     if (one_for_all) return true;
@@ -370,7 +371,7 @@ struct Authority::Inside {
     const auto known = leases.find(key);
     auto lease = known == leases.end() ? nullptr : known->second.lock();
     if (!lease) {
-      // A client may choose the holder's name, so it must not be able to make the map grow.
+      // A client may choose the holder's name, so the size of the map must have a limit.
       if (leases.size() >= leases_max)
         std::erase_if(leases, [](const auto& entry) { return entry.second.expired(); });
       if (leases.size() >= leases_max) {
@@ -471,9 +472,9 @@ struct Authority::Inside {
   std::optional<Workers> workers;
   std::optional<HostLease::Common> common;
 
-  std::mutex calling;  // guards callback, also while it is called
+  std::mutex calling;  // guards callback and gate_callback, also while they are called
   std::function<void(std::uint64_t, std::string_view, std::int64_t)> callback;
-  std::function<void(std::string_view, bool)> gate_callback;  // the same for gates
+  std::function<void(std::string_view, bool)> gate_callback;
 
   mutable std::mutex own_name_mutex;    // guards own_name
   std::optional<std::string> own_name;  // the database of database_url
@@ -489,7 +490,7 @@ struct Authority::Inside {
                         }});
   std::optional<Watches> watches;
   std::optional<FenceWatch>
-      watch;  // its thread uses the ones above, and so do the threads of the next
+      watch;  // its thread uses the members above, and so do the threads of gate_watch
   std::optional<GateWatch> gate_watch;  // only where layer 1 has gates or seats
 };
 
@@ -502,7 +503,7 @@ conversation::Admission Authority::admit(std::uint64_t session, const ConnectReq
   admission.without_term = in.settings.without_term;
   admission.enforce = in.settings.enforce;
   admission.replication = in.settings.replication;
-  // Without a matching rule, the client may declare.
+  // Without a matching rule, the client may declare scope and term.
   admission.overridable = true;
   std::shared_ptr<const Rules> rules;
   {
@@ -615,7 +616,7 @@ void Authority::raise(std::string_view scope, std::int64_t term,
                       std::function<void(std::string_view, std::string_view)> done) {
   Inside& in = *inside_;
   if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
-    // Answers that no fence can be raised here.
+    // Calls done() with the reason: no fence can be raised here.
     return conversation::Authority::raise(scope, term, std::move(done));
   // Sessions of this proxy give the gate back at once, not only when the database shows the raise.
   in.gate_wanted(scope, true);

@@ -1,5 +1,6 @@
 // What the proxy knows of the fences of one database: the highest fence of each scope, which scopes
-// are suspect, and which are untrusted. A fence is believed only if the proxy has read it (took),
+// are suspect (a session has hinted at a change), and which are untrusted (the fence is lower than
+// before, without an audited reset). A fence is believed only if the proxy has read it (took),
 // or if an acquisition or raise of its own has committed (believe). What a session reports is a
 // hint to read (F3).
 #include "fence_book.hpp"

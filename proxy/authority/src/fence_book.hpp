@@ -23,7 +23,7 @@ namespace termgate::authority {
 class FenceBook final : public conversation::Fences {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t suspects_max = 50;  // above this number all are read
+  static constexpr std::size_t suspects_max = 50;  // above this number all fences are read
 
   struct Events {
     std::function<void(const FenceBook&, std::string_view scope, std::int64_t fence)> rose;
@@ -42,8 +42,8 @@ class FenceBook final : public conversation::Fences {
 
   // --- for the reader ---
   const std::string& name() const noexcept { return name_; }
-  // Whether the fences are being read now. What was read before a connection was lost still counts,
-  // because a database may lose fences just then.
+  // Whether the fences are being read now. What was read before a connection was lost is kept: a
+  // database that was restored meanwhile may have lost fences.
   void set_watched(bool watched) noexcept { watched_ = watched; }
   bool watched() const noexcept { return watched_; }
   // When a session last called highest() or hint().
@@ -54,9 +54,10 @@ class FenceBook final : public conversation::Fences {
   void quiet() noexcept { wanted_ = false; }
   void forget_all();
 
+  // The scopes that hint() has named since the last call. Their fences are to be read.
   struct Suspects {
     std::set<std::string> scopes;
-    bool all = false;  // there are more than suspects_max
+    bool all = false;  // there are more than suspects_max: all fences are to be read
   };
   Suspects take_suspects();
   bool has_suspects() const;

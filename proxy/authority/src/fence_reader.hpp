@@ -19,7 +19,7 @@
 namespace termgate::authority {
 
 // The scope that a notification names: {"scope": …, "term": …, "schema": …} as json_build_object
-// writes it. Empty: it is malformed, of another schema, or not a scope.
+// writes it. nullopt: it is malformed, of another schema, or not a scope.
 std::optional<std::string> hinted_scope(std::string_view payload, std::string_view schema);
 
 class FenceReader {

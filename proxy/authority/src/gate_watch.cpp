@@ -1,8 +1,8 @@
 // Finds out which gates of this proxy's sessions a raise waits for (docs/decisions/0011).
 //
-// Two threads, so that a query that hangs is noticed: ask() queries the database, keep_time() looks
-// at the time of the last answer and reports all gates as wanted if that is too long ago. `mutex_`
-// guards the map and the time; the database and the callbacks are called without it.
+// Two threads, so that a query that hangs is noticed: ask() queries the database, keep_time()
+// checks the time of the last answer and reports all gates as wanted if that is too long ago.
+// `mutex_` guards the map and the time; the database and the callbacks are called without it.
 #include "gate_watch.hpp"
 
 #include <cstdint>
@@ -13,8 +13,9 @@ namespace termgate::authority {
 
 namespace {
 
-// While no gate is held. For the first that is held ask() queries at once, so until then only the
-// end of a failure, or of what prevents seats, is of interest.
+// Between two queries while no gate is held; `unsettled` after a failure or while something
+// prevents seats, to notice soon when that is over. When the first gate is held, ask() queries at
+// once.
 constexpr std::chrono::seconds unwatched_pause{60}, unsettled_pause{5};
 
 }  // namespace
@@ -49,7 +50,7 @@ GateWatch::~GateWatch() {
 void GateWatch::held(std::string_view scope) {
   {
     const std::lock_guard lock(mutex_);
-    // Without a held gate the last answer may be seconds old, so the time counts from here.
+    // Without a held gate the last answer may be a minute old, so the time counts from here.
     if (held_.empty()) answered_ = Clock::now();
     const auto found = held_.find(scope);
     if (found != held_.end()) {

@@ -1,7 +1,8 @@
-// Queries the database for the gates that a raise waits for (docs/decisions/0011; on PostgreSQL for
-// the seats, docs/decisions/0026) while sessions of this proxy hold any. Such a session then gives
-// its gate back. While no gate is held, it queries every five seconds; on PostgreSQL a session
-// takes a seat only while these queries succeed. Any thread.
+// While sessions of this proxy hold gates (docs/decisions/0011; on PostgreSQL seats, which are
+// called gates here too, docs/decisions/0026), queries the database for those that a raise waits
+// for. The session that holds such a gate then gives it back. While no gate is held, it queries
+// once a minute, or every five seconds after a failure or while the database's code prevents seats;
+// on PostgreSQL a session takes a seat only while these queries succeed. Any thread.
 //
 // If no answer comes in time, every gate counts as wanted: sessions then hold a gate only briefly,
 // as if there were no watch.

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// The pause after an error, and the longest one between two looks at another owner's lease.
+// The pause after an error, and the longest one between two tries to take another owner's lease.
 constexpr milliseconds longest_pause{500};
 constexpr milliseconds shortest_pause{20};
 constexpr milliseconds hold_off_max{5'000};

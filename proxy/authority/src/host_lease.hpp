@@ -65,7 +65,7 @@ class HostLease final : public conversation::TermSource,
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  void kick(Clock::time_point when);  // the caller holds mutex_
+  void kick(Clock::time_point when);  // schedules a step(); the caller holds mutex_
   void run(std::uint64_t kicked);
   void settle_after(std::uint64_t session);
   std::optional<Clock::time_point> step();

@@ -30,7 +30,7 @@ class Watches {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t scopes_max = 10'000;  // remembered for each database
-  // Above this number, databases without a session and a watch are forgotten at once.
+  // Above this number, a database with neither a session nor a watch is forgotten at once.
   static constexpr std::size_t databases_known_max = 1000;
   static constexpr int readers = 4;  // threads
   static constexpr std::chrono::milliseconds look_pause{1000};
@@ -46,7 +46,8 @@ class Watches {
     // How long after a session's last use a database keeps its watch when another needs the place.
     std::chrono::milliseconds keep_pause{10'000};
     std::function<void(const FenceBook&, std::string_view, std::int64_t)> rose;
-    // Called once for each database and obstacle.
+    // Called once for each obstacle of a database, and once when its fences are watched again. Must
+    // not block.
     std::function<void(const std::string&)> failed, recovered;
   };
 

@@ -13,9 +13,9 @@
 
 namespace termgate::net {
 
-// Owned by the client's Relay; runs on the worker's thread. Each step includes those before it.
-// Rules and leases are answered by other threads, which find the connection by its number, because
-// it may be gone by then; what was taken is given back once, by leave().
+// Owned by the client's Relay; runs on the worker's thread. A client goes through the values of
+// Step in order. Other threads apply the rules and acquire the lease; they find the connection by
+// its number, because it may be gone by then. leave() gives back once what was taken.
 class Admittance {
  public:
   Admittance(Connection& connection, Worker& worker);
@@ -25,9 +25,10 @@ class Admittance {
   bool waits() const noexcept { return step_ == Step::established; }
   bool opened() const noexcept { return step_ >= Step::established; }
 
-  // It has sent its login, or ends.
+  // The client has sent its login, or its connection ends.
   void identified();
-  // Begins the way to admitted(). Returns the refusal if a limit is met.
+  // Takes a place in the limits and has another thread apply the rules; answered() follows. Returns
+  // the refusal if a limit is reached.
   std::optional<conversation::Admission> request(const conversation::LoginRequest& who);
   // The rules' answer. False: it is refused.
   bool answered(const conversation::Admission& admission, const conversation::LoginRequest& who);

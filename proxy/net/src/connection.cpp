@@ -15,7 +15,7 @@
 namespace termgate::net {
 namespace {
 
-// How many buffers of a client that takes leave are read before other connections get their turn.
+// How many buffers are read in a farewell before other connections get their turn.
 constexpr int drained_at_once = 4;
 constexpr std::chrono::seconds farewell_takes{1};  // until a client has closed its side
 constexpr std::chrono::seconds greeting_in_drain{
@@ -233,7 +233,7 @@ void Connection::end(std::string_view why) {
                                        std::chrono::steady_clock::now() - began_)
                                        .count()}});
   client_.close();
-  // Last: the worker takes the object out of its lists, and destroys it after this round.
+  // Last: the worker takes the object out of its lists, and destroys it after the current events.
   worker_.bury(*this);
 }
 

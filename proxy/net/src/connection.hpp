@@ -18,7 +18,7 @@ namespace termgate::net {
 
 // Owned by its worker, on whose thread everything here runs. Other threads know a connection only
 // by its number and post to the worker. Every way out is end(), which may be called from any step:
-// the object lives until the round is over.
+// the object lives until the worker has handled the current events.
 class Connection final {
  public:
   Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer,
@@ -44,12 +44,13 @@ class Connection final {
   void ready(End& end, std::uint32_t events);
   void look_at_clock(conversation::Instant now);
   void drain();
-  // The client has closed its side, perhaps after bytes that are not read yet.
+  // The client of a session has closed its side, perhaps after bytes that are not read yet.
   bool hung_up() const;
   void cut(std::string_view sqlstate, std::string_view message);
-  // Sends this report, unless the client already has the session's own, and ends.
+  // Ends with this error. The session sends it; before there is one, only a PostgreSQL client
+  // without TLS that has sent nothing gets it.
   void give_up(std::string_view sqlstate, std::string_view message, std::string_view why);
-  void farewell(std::string_view why);  // once the client has closed its side
+  void farewell(std::string_view why);  // ends once the client has closed its side, or after 1 s
   void end(std::string_view why);       // at once
   // Counts and logs that a handshake has failed. Returns why.
   std::string tls_failed(const End& end);

@@ -11,8 +11,8 @@
 
 namespace termgate::net {
 
-// Owned by a Relay, whose server's end it opens; runs on the worker's thread. It keeps one text for
-// each address that was tried in vain.
+// Owned by a Relay, whose server's end it opens; runs on the worker's thread. problem() collects
+// one text for each address that failed.
 class Dialer {
  public:
   // `busy`: a Unix socket whose queue was full is tried again at the next sweep.
@@ -20,7 +20,7 @@ class Dialer {
 
   Dialer(Worker& worker, End& server) : worker_(worker), server_(server) {}
 
-  // Nothing is tried, and nothing has failed.
+  // Forgets all attempts.
   void begin();
   void use(Resolver::Addresses addresses, std::string problem = {});
   // Tries the addresses from the next one on. After `failed`, problem() says why.

@@ -1,5 +1,5 @@
-// One of a connection's two sockets, the client's or the server's: what it waits for, and what of
-// it is over.
+// One of a connection's two sockets, the client's or the server's: which events it waits for, and
+// whether it can still be read and written.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace termgate::net {
 
 class Connection;
 
-// Owned by its Connection, or by that one's Relay; runs on the worker's thread. An end that is gone
-// is neither read nor written, although its socket may still be open. `write_reads_` only while
-// `blocked_`.
+// Owned by a Connection (the client's end) or by its Relay (the server's); runs on the worker's
+// thread. An end that is gone is neither read nor written, although its socket may still be open.
+// `write_reads_` is set only while `blocked_` is.
 class End final : public Pollable {
  public:
   End(Connection& owner, bool is_client) : client(is_client), owner_(owner) {}
@@ -28,21 +28,21 @@ class End final : public Pollable {
   bool connected() const noexcept { return connected_; }
   bool alive() const noexcept { return connected_ && !gone_; }
   bool handshaking() const noexcept { return handshaking_; }
-  // Since it was connected, or since its TLS began, something has come from it.
+  // Something has come from it since it was connected, or, under TLS, since the handshake.
   bool spoke() const noexcept { return spoke_; }
   bool readable() const noexcept { return alive() && !handshaking_; }
   bool writable() const noexcept { return connected_ && !handshaking_ && !blocked_; }
-  // It accepts no more bytes, and its reason may be on its way.
+  // A write has failed, but the peer's reason may still arrive. Nothing more is written.
   bool unheard() const noexcept { return unheard_; }
   void set_unheard(bool unheard) noexcept { unheard_ = unheard; }
-  // It hung up while nothing is to be read from it, and is not watched until something is.
+  // The peer hung up while its bytes are not wanted. The socket is not watched until they are.
   void set_deaf() noexcept { deaf_ = true; }
 
   void open(int descriptor) noexcept { stream_.open(descriptor); }
   void set_connected() noexcept { connected_ = true; }
   void set_gone() noexcept;
   void close() noexcept;
-  // Closes it and forgets all that was; it may be opened again. It is gone until revive().
+  // Closes it and forgets its state. It is gone until revive(); then it may be opened again.
   void reset(Worker& worker) noexcept;
   void revive() noexcept { gone_ = false; }
   // Ends our side of the stream; the other direction stays open.
@@ -54,9 +54,9 @@ class End final : public Pollable {
   Stream::Io read(char* into, std::size_t size, std::size_t& bytes) noexcept;
   Stream::Io write(std::string_view from, std::size_t& bytes) noexcept;
 
-  // Notes what may go on. True: a read is worth trying.
+  // Notes from epoll's events whether writing may continue. True: a read is worth trying.
   bool wake(std::uint32_t events) noexcept;
-  // The events to wait for, with and without interest in its bytes.
+  // The events to wait for; `wants_bytes`: among them that the peer's bytes arrive.
   std::uint32_t interest(bool wants_bytes) noexcept;
   void watch(Worker& worker, std::uint32_t wanted);
 

@@ -1,5 +1,5 @@
-// Names come from the network, so a value that is not plain ASCII is quoted and escaped: it cannot
-// begin a new line or control a terminal.
+// Names come from the network, so a value that is not plain ASCII is quoted, and what is no
+// printable character of UTF-8 is escaped: it cannot begin a new line or control a terminal.
 #include <termgate/net/log.hpp>
 #include <termgate/text/ascii.hpp>
 #include <termgate/text/scanner.hpp>
@@ -226,7 +226,7 @@ void Log::write_all() {
       pollfd ready{descriptor_, POLLOUT, 0};
       const bool blocked = poll(&ready, 1, 200) == 0;
       {
-        // Also while the reader reads, which may be slow.
+        // Checked also if the descriptor accepts bytes: a slow reader must not delay the end.
         const std::lock_guard lock(mutex_);
         const auto now = std::chrono::steady_clock::now();
         if (ending_ && give_up == std::chrono::steady_clock::time_point::max())

@@ -59,7 +59,7 @@ void Relay::begin(bool encrypted) {
         std::make_unique<pg_session::Session>(options.session, std::move(peer), host_, clock_now());
   }
   if (worker_.draining()) session_->resume(conversation::Drain{}, clock_now());
-  // What follows the first byte has arrived already. Under TLS, OpenSSL has it.
+  // The byte that began the session is still in the socket. Under TLS the handshake has read it.
   if (!encrypted) read_some(client_);
   pump();
 }
@@ -281,7 +281,7 @@ bool Relay::do_action(Action::Kind kind) {
   return true;
 }
 
-// Whether an end has not taken all of its last bytes yet. It gets its time for that.
+// Whether an end has not taken all of its last bytes yet. If so, it gets last_words_take for that.
 bool Relay::last_words_left(bool of_client) {
   const bool left = (!session_->to_server().empty() && server_.alive()) ||
                     (of_client && !session_->to_client().empty() && !client_.gone());
@@ -369,7 +369,7 @@ void Relay::resolved(Resolver::Addresses addresses, const std::string& problem) 
   pump();
 }
 
-// The client sees the reason of the last failure.
+// After the last address has failed, the session gets the reasons of all.
 void Relay::next_address() {
   const Options& options = connection_.settings()->options;
   switch (dialer_.next(options)) {

@@ -21,9 +21,9 @@
 
 namespace termgate::net {
 
-// Owned by its Connection, and runs on that one's thread. It runs from begin() to close(), which
-// any step may lead to by way of its connection: after each that may, the step looks whether
-// running() still holds. The object lives on until its connection is destroyed.
+// Owned by its Connection, on whose thread it runs. The session exists from begin() to finish() or
+// close(), to which any step may lead by way of the connection; so running() is checked after each
+// call that may have ended it. The object lives until its connection is destroyed.
 class Relay {
  public:
   Relay(Connection& connection, Worker& worker, End& client)
@@ -38,13 +38,13 @@ class Relay {
   // The client's greeting is over; `encrypted`: it is under TLS.
   void begin(bool encrypted);
   bool running() const noexcept { return session_ != nullptr; }
-  // Both give back what the session holds elsewhere. finish() takes leave of the server; after
-  // close() the client counts no longer as one that greets.
+  // Both end the session and give back what it holds elsewhere, and close the server's socket.
+  // close() also ends the client's greeting, if that is not over.
   void finish();
   void close();
   // The server has admitted the client.
   bool opened() const noexcept { return admittance_.opened(); }
-  // The client's login, once it has sent it. nullptr: not yet, or no longer.
+  // The client's login, empty before it has sent one. nullptr: there is no session.
   const conversation::LoginRequest* who() const noexcept {
     return session_ ? &session_->login() : nullptr;
   }
@@ -60,7 +60,7 @@ class Relay {
   void fences_rose(const Worker::Risen& risen);
   void gates_wanted(const std::set<std::string, std::less<>>& scopes, bool certain);
   void cut(std::string_view sqlstate, std::string_view message);
-  // An event of the session's, unless that is over.
+  // Passes an event to the session, unless that is over.
   template <class Event>
   void tell(const Event& event) {
     if (!running()) return;
@@ -69,7 +69,7 @@ class Relay {
   }
 
   // --- answers of other threads and of later rounds
-  void admitted(conversation::Admission admission);  // running
+  void admitted(conversation::Admission admission);  // only while running()
   void allowed();                                    // its first statement may run
   void resolved(Resolver::Addresses addresses, const std::string& problem);
   void cancelled();
@@ -110,11 +110,11 @@ class Relay {
   Dialer dialer_;
   std::unique_ptr<conversation::Conversation> session_;
   std::deque<conversation::Action::Kind> actions_;
-  // The end of a connect under way, or of the time for the last bytes of an end.
+  // When a connect under way, or sending an end its last bytes, counts as failed.
   conversation::Instant deadline_ = conversation::Instant::max();
   Cancel cancel_ = Cancel::none;
   bool pumping_ = false;
-  // It is also notified of raised fences while it is idle.
+  // The session is notified of raised fences even while it is idle.
   bool ends_when_stale_ = false;
   std::string secret_;  // that cancel requests need
   std::optional<CancelRegistry::Ticket> ticket_;

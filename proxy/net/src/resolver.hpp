@@ -27,8 +27,9 @@ class Resolver {
 
   // nullptr: a name must be resolved; call resolve() on a thread that may block.
   Addresses known(std::chrono::steady_clock::time_point now) const;
-  // Never nullptr. Empty if no name has an address; `problem` then has the reason. A name that was
-  // resolved before keeps its addresses while the name server fails, and is tried again as seldom.
+  // May block. Never nullptr. Empty if no name has an address. `problem` gets the reason of the
+  // last name that failed. A name that was resolved before keeps its addresses while the name
+  // server fails, and is tried again no sooner than after fresh_for.
   Addresses resolve(std::string& problem);
 
  private:

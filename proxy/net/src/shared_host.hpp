@@ -19,7 +19,7 @@ class SharedHost final : public conversation::SessionHost {
   SharedHost(const Connection& connection, Worker& worker)
       : connection_(connection), worker_(worker) {}
 
-  // With --enforce observe.
+  // Whether refusals of this session are only recorded (--enforce observe).
   void set_observed(bool observed) noexcept { observed_ = observed; }
   const std::string& gate() const noexcept { return gate_; }
   // The fences of the session's database, once it has needed them.

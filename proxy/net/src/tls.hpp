@@ -1,5 +1,5 @@
-// OpenSSL contexts: which certificate clients see, and what is required of the server. Values
-// behind a shared pointer; any thread.
+// OpenSSL contexts: which certificate clients see, and what is required of the server. Any thread;
+// a finished context is shared.
 #pragma once
 
 #include <string>

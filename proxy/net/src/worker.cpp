@@ -211,8 +211,8 @@ Connection* Worker::find(std::uint64_t id) {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
-// Takes the connection out of the lists and keeps it until the round is over, because events of the
-// same round may still name it.
+// Takes the connection out of the lists and keeps it until the current events are handled, because
+// one of them may still name it.
 void Worker::bury(Connection& connection) {
   by_id_.erase(connection.id());
   const std::size_t at = connection.place();

@@ -78,6 +78,7 @@ class Worker final {
   // Sets the events of interest; 0 removes the descriptor. `current`: what the last call set.
   void watch(int descriptor, Pollable* who, std::uint32_t wanted, std::uint32_t& current);
   Connection* find(std::uint64_t id);
+  // Takes it out of the lists. It is destroyed when the current events are handled.
   void bury(Connection& connection);
   // Adds a connection to those that have not sent their login, or removes it from them.
   std::list<Connection*>::iterator greets(Connection& connection);

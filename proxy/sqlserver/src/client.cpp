@@ -17,7 +17,7 @@ std::uint8_t done_token(const Message& message) noexcept {
   return message.type == tds::packet::rpc ? tds::token::done_procedure : tds::token::done;
 }
 
-// Reports what enforcing would refuse, as far as memory knows.
+// Reports what enforcing would refuse, as far as the remembered fences show.
 void observe(const Verdict& verdict, Claims& claims, Channel& channel) {
   if (verdict.way != Verdict::Way::gate && verdict.way != Verdict::Way::refuse) return;
   conversation::Incident incident;
@@ -249,8 +249,7 @@ void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
     return forward(verdict, now);
   Claim claim = claims_.now();
   const bool kept = gate_.held() && resets_ == 0;
-  // An open transaction that writes under the gate keeps its pair, unless the session has declared
-  // another.
+  // Under a rule that clients cannot override, an open transaction keeps the pair of its gate.
   if (kept && transaction_.is_open() && claims_.final_rule()) claim = Claim{gate_.pair(), {}, {}};
   if (!claim.code.empty()) return refuse(claim.code, claim.message, true);
   if (!no_layer1_.empty()) {
@@ -281,7 +280,7 @@ void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
   send_leave(AfterLeave::enter, now);
 }
 
-// Sends the message unchanged, but for the reset bits that it or an earlier message requires.
+// Sends the message unchanged, except for the reset bits that it or an earlier message requires.
 void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   message_.raw[status_at] =
       static_cast<char>(static_cast<std::uint8_t>(message_.raw[status_at]) | resets_);

@@ -57,7 +57,7 @@ class Gate {
   void take(const tds::ReturnValue& value);
   void failed(const tds::Report& report);
   const Answer& answer() const noexcept { return answer_; }
-  // The server has reported which claim the session has declared.
+  // Takes over the pair that the session has declared, if none was passed and the answer has it.
   void learn_pair();
 
   // --- how long it is held ---
@@ -68,7 +68,7 @@ class Gate {
   // possible.
   void wanted(bool certain, Instant now);
   bool is_wanted() const noexcept { return wanted_; }
-  // A raise is known to have waited for longer than the grace of the database.
+  // A raise is known to have waited for the grace of the database and a margin.
   bool grace_is_over(Instant now) const noexcept;
 
  private:

@@ -118,7 +118,8 @@ class Lexer {
   }
 
   // SQL Server ends a number at the first character that cannot belong to it and continues: 0EXEC
-  // is a number and a word. A number directly before such a character is `strange`.
+  // is a number and a word. Here a number directly before a word, a dot or a non-ASCII character is
+  // `strange`.
   Token number() {
     const std::size_t begin = at_;
     const auto digits = [&](auto in) {

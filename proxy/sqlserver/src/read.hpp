@@ -1,6 +1,6 @@
 // Whether a T-SQL text certainly only reads (--without-term read-only). SQL Server has no read-only
-// transaction that would stop a write taken for a read, so every rule here refuses what it does not
-// know.
+// transaction that would stop a write taken for a read, so whatever is not known here counts as a
+// write.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,7 @@ void TdsSession::State::take_server(std::string_view bytes, Instant now) {
       return channel_.malformed_peer("server", event.problem.reason(), awaited());
     on_server_event(event, now);
   }
-  // The rest of a message whose beginning has just been forwarded.
+  // input_ may have the rest of a message whose beginning has just been forwarded.
   if (!input_.empty()) pump_client(now);
 }
 
@@ -56,7 +56,7 @@ void TdsSession::State::on_server_event(const tds::PacketEvent& event, Instant n
 
 void TdsSession::State::relay(const tds::PacketEvent& event) {
   if (event.kind == tds::PacketEvent::Kind::header && !carry_.empty()) {
-    // Goes ahead of the server's own answer, in a packet that does not end it.
+    // carry_ goes ahead of the server's own answer, in a packet that does not end it.
     std::string packet;
     tds::append_message(packet, tds::packet::reply, carry_, tds::packet_bytes_max);
     packet[1] = 0;

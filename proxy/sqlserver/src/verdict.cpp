@@ -77,7 +77,7 @@ Verdict set_term(std::string scope, std::int64_t term, std::string statement) {
   return verdict;
 }
 
-// These procedures need no gate: they end something, and write nothing.
+// These procedures need no gate: they release a prepared statement or a cursor, and write nothing.
 bool is_harmless(std::uint16_t procedure) noexcept {
   return procedure == tds::procedure::unprepare || procedure == tds::procedure::cursor_unprepare ||
          procedure == tds::procedure::cursor_close;

@@ -37,7 +37,8 @@ class Watch {
   // Begins another call: its values do not matter for the text of the one before.
   void begin();
 
-  // What is refused, or null. The values of a call may count only once its text has been read.
+  // Why the request is refused, or null. Whether a call's values count may be known only once its
+  // text has been read.
   const char* problem() const noexcept;
 
  private:

@@ -46,11 +46,11 @@ struct ApiOptions {
       hosts;  // host names that requests may use besides the loopback names; "*": any
   bool open_leader = false;  // /leader needs no token
   bool open_metrics = false;
-  bool redirect_leader = false;
+  bool redirect_leader = false;  // /leader redirects (307) to the holder's endpoint, if it is a URL
   std::function<std::string(std::string)> hide = {};  // removes passwords from an error's text
   std::string where;  // the database, for the page: host and name, without a secret
   // Called first, after the checks of Host and Origin, for the paths of another part of the process
-  // (the proxy). None: the Api answers.
+  // (the proxy). nullopt: the Api answers.
   std::function<std::optional<Reply>(const Request&)> first = {};
 };
 
@@ -63,9 +63,10 @@ class Api {
         tokens_(std::make_shared<const Tokens>(std::move(tokens))),
         options_(std::move(options)) {}
 
+  // Blocks while it uses the database. Errors become replies.
   Reply answer(const Request& request);
-  // Used from the next request on. The event streams of a token that is gone end at the next look
-  // at the database.
+  // Used from the next request on. The event streams of a token that is gone end instead of their
+  // next event, or of the sign of life that comes after 15 s without one.
   void use(Tokens tokens);
   // Whether this token may read now, which an event stream needs to stay open.
   bool may_read(const std::string& authorization) const;
@@ -103,9 +104,9 @@ class Api {
 };
 
 // The parts of a request's path, each decoded by itself: a %2F in a scope is part of the scope's
-// name. None: malformed.
+// name. nullopt: malformed.
 std::optional<std::vector<std::string>> path_parts(std::string_view path);
-// The query's names and values, decoded. None: malformed, or a name that appears twice.
+// The query's names and values, decoded. nullopt: malformed, or a name that appears twice.
 std::optional<std::vector<std::pair<std::string, std::string>>> query_parts(std::string_view query);
 
 }  // namespace termgate::admin

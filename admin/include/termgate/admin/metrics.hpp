@@ -22,7 +22,7 @@ class DatabaseMetrics {
   DatabaseMetrics(Database database, ScopeBook& scopes)
       : database_(std::move(database)), scopes_(scopes) {}
   // Reads the database, and throws what Database throws. The number of lines is bounded, however
-  // many scopes there are; what is wrong has room of its own.
+  // many scopes there are; expired leases and failed jobs beyond that have a limit of their own.
   std::string text();
 
   class Text;

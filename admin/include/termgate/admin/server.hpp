@@ -19,10 +19,10 @@ struct ServerOptions {
   std::vector<std::string> hosts =
       {};  // host names that requests may use besides the loopback names; "*": any
   std::chrono::milliseconds poll{
-      1000};  // how often the database is read while somebody follows the events
+      1000};  // how often the database is read while an event stream is open
   int streams_max = 2000;
   std::function<void(const std::string&)> log =
-      {};  // gets what was refused or changed; none: a line on standard error
+      {};  // gets what was refused or changed, on any thread; empty: a line on standard error
 };
 
 class Server {

@@ -19,9 +19,9 @@ class Endpoint {
   Endpoint(const sockaddr* address, socklen_t size);
   // nullopt: `host` is not a numeric address.
   static std::optional<Endpoint> numeric(std::string_view host, std::uint16_t port);
-  // nullopt: the path is too long for a socket (more than 107 bytes). An empty path means "somebody
-  // on this machine". A path that begins with @ is a name in the abstract namespace, as libpq
-  // writes it.
+  // nullopt: the path is too long for a socket (more than 107 bytes). An empty path stands for an
+  // unnamed peer on this machine. A path that begins with @ is a name in the abstract namespace, as
+  // libpq writes it.
   static std::optional<Endpoint> unix_socket(std::string_view path);
 
   int family() const noexcept { return storage_.ss_family; }
@@ -42,6 +42,7 @@ class Endpoint {
 };
 
 // A network or address: "10.0.0.0/8", "2001:db8::/32", "192.0.2.7"; "local" for Unix sockets.
+// parse() returns nullopt for anything else.
 class Network {
  public:
   static std::optional<Network> parse(std::string_view text);

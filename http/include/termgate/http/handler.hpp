@@ -27,18 +27,18 @@ class BodyWriter {
   virtual ~BodyWriter() = default;
   // Blocks while more than waiting_bytes_max bytes wait for the client to read them, so it must not
   // be called on a loop's thread. A client that reads nothing for Limits::write_stalls counts as
-  // gone. False: the client is gone, and nothing more will be sent.
+  // gone. False: the client is gone, or end() was called; nothing was sent.
   virtual bool write(std::string_view bytes) = 0;
-  // For events of which only the last one counts. It does not block, and replaces what waits and is
-  // not yet on its way.
+  // For events of which only the last one counts. It does not block. It replaces the bytes that the
+  // connection has not begun to send.
   virtual bool latest(std::shared_ptr<const std::string> bytes) = 0;
   // Completes the body. It does not block.
   virtual void end() = 0;
   virtual bool gone() const = 0;
 };
 
-// The answer that one request is owed: exactly one call of reply() or stream(), from any thread. If
-// it is destroyed without either, the client gets 500.
+// The answer to one request: one call of reply() or stream(), from any thread; a second call does
+// nothing. If it is destroyed without a call, the client gets 500.
 class Answer {
  public:
   class Owed;
@@ -54,8 +54,8 @@ class Answer {
   std::unique_ptr<BodyWriter> stream(Reply head);
   // `callback` is called once, on the loop's thread, if the client's connection ends before the
   // answer is complete (a client that only stops sending counts as gone). If that has already
-  // happened, it is called at once, on this thread. It must not block. It is destroyed when the
-  // answer ends.
+  // happened, it is called at once, on this thread. It must not block. A second callback replaces
+  // the first. It is destroyed when the answer is complete.
   void on_gone(std::function<void()> callback);
   bool gone() const;
 
@@ -86,30 +86,30 @@ class Socket {
   virtual void close(std::uint16_t code, std::string_view reason) = 0;
 };
 
-// What the owner of a WebSocket implements. The loop's thread calls it, so nothing may block.
+// What the owner of a WebSocket implements. The loop's thread calls it, so no function may block.
 class SocketEvents {
  public:
   virtual ~SocketEvents() = default;
   virtual void opened(std::shared_ptr<Socket> socket) = 0;
   // Text is valid UTF-8. False: no more messages until Socket::resume().
   virtual bool message(std::string bytes, Kind kind) = 0;
-  // The last call, made once for each accepted Upgrade, even if opened() never came. `code` is from
-  // the peer's close frame or from ours; 1006: the connection was lost.
+  // The last call, made once after opened(). If the connection is lost before opened(), neither is
+  // called. `code` is from the peer's close frame or from ours; 1006: the connection was lost.
   virtual void closed(std::uint16_t code) = 0;
 };
 
 // Accepts a request whose head has arrived.
 struct Take {
   std::size_t body_bytes_max = 0;  // a longer body gets 413
-  // Memory for the body as it arrives; when it is full the client gets 503. None: unlimited.
+  // Memory for the body as it arrives; when it is full the client gets 503. nullptr: no such limit.
   std::unique_ptr<Room> room = {};
 };
 struct Upgrade {
   std::shared_ptr<SocketEvents> events;
   std::string subprotocol = {};               // empty: no subprotocol is chosen
   std::size_t message_bytes_max = 16u << 20;  // a longer message closes the socket with 1009
-  // Memory for a message as it arrives; when it is full the socket is closed with 1013. None:
-  // unlimited.
+  // Memory for a message as it arrives; when it is full the socket is closed with 1013. nullptr: no
+  // such limit.
   std::unique_ptr<Room> room = {};
 };
 // A Reply answers the request without reading its body. If there is a body, the connection ends
@@ -119,18 +119,19 @@ using Decision = std::variant<Take, Upgrade, Reply>;
 class Handler {
  public:
   virtual ~Handler() = default;
-  // Upgrade may only be returned if wants_socket(head).
+  // Without wants_socket(head) an Upgrade is answered with 400. An exception of decide(), or of
+  // request() while it holds the Answer, is answered with 500.
   virtual Decision decide(const Head& head) = 0;
   virtual void request(Request request, Answer answer) = 0;
   // The answer when the server itself refuses a request: 400, 403, 408, 413, 417, 421, 431, 500,
   // 503, 505. `message` is plain text without a line break. The connection ends with the answer.
   virtual Reply refusal(const Peer& peer, unsigned status, std::string_view message);
-  // For the log: an accepted connection on which a TLS handshake or a PROXY header failed. Called
-  // at most once a second.
+  // For the log: the TLS handshake failed or the PROXY header was malformed. Called at most once a
+  // second.
   virtual void failed(const Endpoint&, std::string_view /*why*/) {}
 };
 
-// Whether the request is a GET with Upgrade: websocket, version 13.
+// Whether the head is a handshake for a WebSocket of version 13 (RFC 6455, section 4.2.1).
 bool wants_socket(const Head& head) noexcept;
 
 }  // namespace termgate::http

@@ -20,7 +20,7 @@ struct Peer {
   std::string listener;  // the listener's name
   bool tls = false;
   // The common name of the client's certificate, which the client CA has signed. Empty: the client
-  // showed none.
+  // showed none, or its name is missing or contains control characters.
   std::string certificate;
 };
 
@@ -45,8 +45,8 @@ struct Head {
 class Room {
  public:
   virtual ~Room() = default;
-  // Sets the share to so many bytes. False: the budget has not enough, and the share stays as it
-  // was.
+  // Sets the share to so many bytes. False: the budget has too little left, and the share stays as
+  // it was.
   virtual bool hold(std::size_t bytes) = 0;
 };
 
@@ -56,8 +56,9 @@ struct Request {
   std::unique_ptr<Room> room = {};  // Take::room, which holds the memory of the body
 };
 
-// A complete answer. The server adds Content-Length, Connection, Cache-Control: no-store and
-// X-Content-Type-Options: nosniff. A header that contains a control character is left out.
+// A complete answer. The server adds Content-Length, Connection, X-Content-Type-Options: nosniff
+// and, without a Cache-Control in `headers`, no-store. A header with a control character is left
+// out.
 struct Reply {
   unsigned status = 200;  // 200 to 599
   std::string body = {};

@@ -21,14 +21,14 @@ struct ProxyHeader {
     malformed,  // `problem` says why
   };
   Kind kind = Kind::need_more;
-  std::size_t used = 0;  // bytes of the header, where it is complete
+  std::size_t used = 0;  // bytes of the header, once it is complete
   std::size_t needed = 16;
   Endpoint client;
   const char* problem = "";
 };
 
-// `input` begins at the start of the connection. Never requests bytes beyond the header, so that
-// what follows is left for TLS.
+// `input` is what the connection has received so far. `needed` never goes beyond the header, so
+// that what follows is left for TLS.
 ProxyHeader parse_proxy_header(std::string_view input) noexcept;
 
 }  // namespace termgate::http

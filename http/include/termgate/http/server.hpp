@@ -1,5 +1,5 @@
-// An HTTP server: listeners and their connections. Everything is bounded; each bound is a member of
-// Limits.
+// An HTTP server: listeners and their connections. Everything is bounded: by Limits, by what the
+// handler's decisions allow, and by the constants named …_max.
 //
 //   http::Server server(options, handler);   // listens, so that its addresses are known
 //   server.start();                          // from here on handler is called
@@ -28,7 +28,7 @@ struct Limits {
   std::size_t connections = 1000;
   std::size_t head_bytes = 16u << 10;
   std::chrono::milliseconds keep_alive{
-      std::chrono::seconds{120}};  // from the start or an answer to the next request
+      std::chrono::seconds{120}};  // from the start, or from the last answer, to the next request
   // From the first byte of a head to its last. It also bounds a TLS handshake and a PROXY header.
   std::chrono::milliseconds head_takes{std::chrono::seconds{10}};
   std::chrono::milliseconds body_takes{
@@ -67,9 +67,10 @@ class Server {
   void drain();
   bool ended() const;  // whether no connection is left
 
-  // Calls `rest`, which changes what else is to change and returns what was wrong, or an empty
-  // text; so does this. If nothing was wrong, sets the certificates of future connections. Throws
-  // std::runtime_error for certificates, and then nothing has changed and `rest` was not called.
+  // Reads the certificates, then calls `rest`, which makes the owner's other changes and returns
+  // what was wrong with them, or an empty text. reload() returns that text. If it is empty, future
+  // connections get the new certificates. Throws std::runtime_error for a certificate that cannot
+  // be read; then `rest` was not called and nothing has changed.
   std::string reload(const ClientTls& tls, const std::function<std::string()>& rest);
 
   std::vector<std::string> addresses() const;  // HOST:PORT, with the actual port

@@ -12,12 +12,12 @@ struct InheritedSocket {
   int descriptor;
   std::string name;  // FileDescriptorName= of the socket unit; "listen_fd" if it has none
 };
-// The sockets handed to this process. Child processes do not inherit them, and a second call
-// returns none.
+// The sockets handed to this process, at most 64. Child processes do not inherit them, and a second
+// call returns none. It changes the environment: call it before there are other threads.
 std::vector<InheritedSocket> take_inherited_sockets();
 
 // Sends READY=1, RELOADING=1 (with the timestamp that systemd requires) or STOPPING=1. Does nothing
-// if the process was not started with NOTIFY_SOCKET.
+// without NOTIFY_SOCKET in the environment. Errors are ignored.
 void notify_service_manager(std::string_view state);
 
 }  // namespace termgate::http

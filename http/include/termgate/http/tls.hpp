@@ -1,5 +1,5 @@
 // OpenSSL contexts: the certificate that a server shows to its clients, and the one that it
-// requires of them. Values behind a shared pointer; any thread.
+// requires of them. Any thread; a finished context is shared.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ struct ClientTls {
   TlsVersion oldest = TlsVersion::v1_2;
 };
 
-// The next three functions throw std::runtime_error with the file and OpenSSL's reason.
+// The next three functions throw std::runtime_error with OpenSSL's reason and, if it is about one,
+// the file.
 
 // nullptr: no TLS is configured. The caller sets the application protocols (ALPN).
 TlsContext context_for_clients(const ClientTls& options);
@@ -40,10 +41,10 @@ TlsContext context_for_clients(const ClientTls& options);
 TlsContext new_context(const SSL_METHOD* method, TlsVersion oldest);
 void load_pair(SSL_CTX* context, const std::string& certificate, const std::string& key);
 
-// The TLS state of one accepted connection. nullptr: out of memory.
+// The TLS state of one accepted connection, which the caller owns. nullptr: out of memory.
 SSL* tls_to_client(const TlsContext& context, int descriptor);
 
-// Returns OpenSSL's last error and empties its queue.
+// Returns the oldest error in this thread's queue of OpenSSL, and empties the queue.
 std::string tls_error();
 
 }  // namespace termgate::http

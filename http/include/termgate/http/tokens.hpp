@@ -14,7 +14,7 @@ namespace termgate::http {
 
 // Each level includes the ones above it.
 enum class Level : std::uint8_t {
-  read = 1,  // look
+  read = 1,  // read only
   write,     // change data, under the fence
   lead,      // take, renew and release leases
   operate,   // seal, release by force
@@ -41,6 +41,7 @@ class Tokens {
   // it, a line is malformed, a token is not 20 to 200 characters of RFC 6750's b64token, a token
   // appears twice, or there is no token at all.
   static Tokens from_file(const std::string& path);
+  // The same for the text of a file; `name` is for the messages.
   static Tokens from_text(std::string_view text, std::string_view name);
 
   // Looks up the value of an Authorization header, "Bearer TOKEN". The time it takes does not show
@@ -60,7 +61,8 @@ class Tokens {
   std::vector<Token> tokens_;
 };
 
-// The token in "Bearer TOKEN"; the scheme may be in either case. None: another scheme, or no token.
+// The token in "Bearer TOKEN"; the scheme may be in upper or lower case. nullopt: another scheme,
+// or no token.
 std::optional<std::string_view> bearer_token(std::string_view authorization) noexcept;
 
 }  // namespace termgate::http

@@ -13,7 +13,7 @@ namespace termgate::authority {
 // (fe80::1%eth0) is dropped.
 class Address {
  public:
-  // Empty: not an address ("local", a host's name).
+  // nullopt: not an address ("local", a host's name).
   static std::optional<Address> parse(std::string_view text);
 
   bool v6() const noexcept { return v6_; }
@@ -33,7 +33,7 @@ class Address {
 // `192.0.2.0/24`, `2001:db8::/32`, a single address, or `local` (a Unix socket).
 class AddressRange {
  public:
-  // Empty: malformed, and `problem` says why.
+  // nullopt: malformed, and `problem` says why.
   static std::optional<AddressRange> parse(std::string_view text, std::string& problem);
   // `client`: an address or "local". Anything else is in no range.
   bool contains(std::string_view client) const;

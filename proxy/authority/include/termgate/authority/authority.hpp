@@ -30,8 +30,8 @@ struct Settings {
   // This machine's name in names of lease holders. Empty: its host name.
   std::string machine;
   std::chrono::milliseconds file_pause{200};       // between two checks of the watched files
-  std::chrono::milliseconds fences_pause{30'000};  // at most, between two readings of all fences
-  std::chrono::milliseconds settle_wait{10'000};   // how long `settled` may be delayed
+  std::chrono::milliseconds fences_pause{30'000};  // the longest between two readings of all fences
+  std::chrono::milliseconds settle_wait{10'000};   // the longest that `settled` waits for a lease
   // What applies where no rule says otherwise.
   conversation::WithoutTerm without_term = conversation::WithoutTerm::read_only;
   conversation::Enforce enforce = conversation::Enforce::on;
@@ -57,7 +57,9 @@ struct Settings {
 
 class Authority final : public conversation::Authority {
  public:
-  // Throws InvalidInput if the rules or the URL are wrong. Does not connect to anything yet.
+  // Reads the rules and the files that they name, and starts the threads, which connect; does not
+  // wait for the database. Throws InvalidInput if the rules or the URL are wrong, and Unavailable
+  // if the process has no descriptor left.
   explicit Authority(Settings settings);
   // Gives its leases back; may block until the database answers.
   ~Authority() override;

@@ -1,10 +1,11 @@
 // A file that a leader election writes: one line `scope=… term=…`, values URL-encoded, replaced by
 // rename (docs/contract.md, section 5.1).
 //
-// Missing: no term. Malformed: TG005, never "no term". A term lower than an earlier one of any file
-// for the same scope: TG001. The file is checked with stat, not inotify: a change on an NFS server,
-// or of a parent folder, as with a ConfigMap, raises no event in the file's own folder; a folder
-// that does not exist yet cannot be watched; and a few stats a second cost almost nothing.
+// If the file is missing, there is no term (TG002). If it is malformed or cannot be read: TG005. If
+// its term is lower than one that any file has shown for the same scope: TG001. The file is checked
+// with stat, not inotify: a change on an NFS server, or of a parent folder, as with a ConfigMap,
+// raises no event in the file's own folder; a folder that does not exist yet cannot be watched; and
+// a few stats a second cost almost nothing.
 #pragma once
 
 #include <cstdint>

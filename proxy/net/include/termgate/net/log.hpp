@@ -1,6 +1,6 @@
 // Writes one line for each event, as text or JSON. A separate thread writes to the descriptor, so a
-// slow reader of the log does not delay a session. Any thread. Values may come from peers: control
-// characters are escaped, long values are cut.
+// slow reader of the log does not delay a session. Any thread may call it. Values may come from
+// peers: control characters are escaped, long values are cut.
 #pragma once
 
 #include <chrono>
@@ -45,14 +45,14 @@ std::string statement_words(std::string_view sql);
 
 class Log {
  public:
-  // When more than this waits to be written, lines are dropped, and the next line reports how many.
+  // Lines that would exceed this are dropped; a line before the next one that fits says how many.
   static constexpr std::size_t waiting_bytes_max = 1u << 20;
   // How many subjects say_seldom() remembers. Above this number it forgets all.
   static constexpr std::size_t subjects_max = 4096;
 
+  // `descriptor` stays the caller's, and must stay open as long as the log exists.
   Log(int descriptor, LogFormat format, LogLevel level);
-  // Waits until all lines are written, but gives up on a descriptor that still stalls after five
-  // seconds.
+  // Waits until all lines are written, but for at most about five seconds.
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;

@@ -34,8 +34,9 @@ class Counter {
   std::atomic<std::int64_t> value_{0};
 };
 
-// The class of a scope: its leading letters, so that "order-7" and "order-8" are both "order". The
-// number of scopes is unlimited, and that of a metric's labels must not be.
+// The class of a scope: its leading letters and underscores (at most 40), so that "order-7" and
+// "order-8" are both "order"; without any, "other". The number of scopes is unlimited, and that of
+// a metric's labels must not be.
 std::string_view scope_class(std::string_view scope) noexcept;
 
 class Counters {

@@ -1,4 +1,5 @@
-// What the operator chose, and the parser of --backend. Values; no I/O. A malformed URL throws
+// What the operator chose, and the parser of --backend. Values; no I/O. parse_backend() takes from
+// libpq's environment what a postgresql:// URL leaves out. A malformed URL or value throws
 // std::invalid_argument, whose message contains no password.
 #pragma once
 

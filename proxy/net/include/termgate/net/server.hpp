@@ -43,7 +43,7 @@ class Server {
   void serve_http(const HttpOptions& options);
 
   // For a caller that serves HTTP itself: the answer that the HTTP port would give with these
-  // options. Empty: not a path of that port. Any thread; may block.
+  // options. nullopt: not a path of that port. Any thread; may block.
   std::optional<HttpReply> answer(std::string_view method, std::string_view target,
                                   std::string_view host, const HttpOptions& options);
 
@@ -52,12 +52,13 @@ class Server {
   // --- any thread (stop(): one at a time) ---
   // Admits no new clients. Open transactions end, or are cut at the drain timeout.
   void drain();
-  void stop();         // cuts every connection now
+  void stop();         // closes every connection now, and waits for the threads to end
   bool ended() const;  // after drain() or stop(): no connection is left
 
-  // Applies certificates, limits and time-outs to future sessions. `rest` reloads what is not the
-  // server's own. It is called when the options have been found valid, before they are applied.
-  // Returns what was wrong with the options or with the rest, and then nothing has changed.
+  // Applies certificates, limits and timeouts to future sessions. `rest` reloads what is not the
+  // server's own, and returns what was wrong with it, or an empty text. It is called when the
+  // options have been found valid, before they are applied. reload() returns what was wrong with
+  // the options or with the rest; then nothing of the server's has changed.
   std::string reload(const Options& options, const std::function<std::string()>& rest);
   // How many changed options take effect only with the next start, for the metrics.
   void needs_restart(std::size_t options);

@@ -34,7 +34,7 @@ struct TextVerdict {
 TextVerdict classify(std::string_view text, std::string_view schema);
 
 // Whether a procedure may run without the gate. `name`: as an RPC carries it, in UTF-8. `reads`:
-// reads may pass, too.
+// the procedures that read the catalogue may, too.
 bool is_harmless_procedure(std::string_view name, bool reads = false);
 // Whether the last part of a name is `last` and the part before it, if there is one, is `schema`.
 // Ignores case and brackets.

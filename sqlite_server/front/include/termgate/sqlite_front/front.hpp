@@ -70,17 +70,18 @@ class Front {
   Front& operator=(const Front&) = delete;
 
   void start();
-  // Reloads tokens, keys and certificates for future requests. `rest` reloads the rules, once these
-  // are known to be valid; then every client is judged again. Both return what was wrong, or an
-  // empty text; if anything was wrong, nothing has changed.
+  // Reloads tokens, keys and certificates for future requests. Once these are known to be valid,
+  // `rest` reloads the rules; then they are applied to every client anew. `rest` and reload()
+  // return what was wrong, or an empty text; if anything was wrong, the front has changed nothing.
   std::string reload(const http::ClientTls& tls, const std::function<std::string()>& rest);
 
   // Begins nothing new; open transactions end, or are lost at the drain timeout; then the
   // connections end.
   void drain();
   bool ended() const;
-  // False: some work is still not done after `patience`. Only the end of the process stops it then,
-  // and what is not committed is rolled back.
+  // Closes all connections and waits for work under way. False: some is still not done after
+  // `patience`. Only the end of the process stops it then, and what is not committed is rolled
+  // back. Afterwards nothing but the destructor may be called.
   bool stop(std::chrono::milliseconds patience);
 
   std::vector<std::string> addresses() const;
