@@ -126,8 +126,9 @@ std::string with_option(const std::string& url, const std::string& option) {
     }
     PQconninfoFree(parsed);
   }
-  // If a parameter occurs twice, the last one counts.
-  return url + (url.find('?') == std::string::npos ? "?" : "&") +
+  // If a parameter occurs twice, the last one counts. A password may contain a question mark.
+  const auto at = url.rfind('@');
+  return url + (url.find('?', at == std::string::npos ? 0 : at) == std::string::npos ? "?" : "&") +
          "options=" + text::percent_encoded(options + option);
 }
 

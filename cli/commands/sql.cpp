@@ -160,9 +160,8 @@ class Shell {
   bool json_;
 };
 
-// Reads lines until the end of the input. On a terminal the server's error is shown and the shell
-// goes on; otherwise it ends the command, with its status. A statement that is too long ends the
-// command in both cases.
+// Reads lines until the end of the input. On a terminal an error is shown and the shell goes on;
+// otherwise it ends the command, with its status.
 void read_lines(Shell& shell, const HranaClient& client) {
   const bool terminal = isatty(STDIN_FILENO) != 0;
   const Interrupts interrupts;
@@ -190,6 +189,10 @@ void read_lines(Shell& shell, const HranaClient& client) {
             fmt::format("a statement may have {} bytes, and the one that is being read has more",
                         statement_bytes_max));
       shell.run(text);
+    } catch (const UsageError& error) {
+      if (!terminal) throw;
+      print_message(error.what());
+      text.clear();
     } catch (const Error& error) {
       if (!terminal) throw;
       const std::string_view message = error.what();

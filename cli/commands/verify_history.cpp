@@ -81,7 +81,7 @@ void add_own(const std::string& url, const std::string& query, std::vector<Row>&
                       row.size()));
     Row one{row[1], whole_number(row[2], "term"), row[0], {}, {}};
     if (row.size() == 5 && !row[4].empty()) {
-      one.sequence = "rows " + row[3];  // no stream has this name
+      one.sequence = std::string(1, '\0') + "rows " + row[3];  // no stream's name contains a NUL
       one.place = whole_number(row[4], "place");
     }
     rows.push_back(std::move(one));

@@ -81,12 +81,13 @@ int append_lines(const Arguments& arguments, Database& database, Input& input, c
       if (state == Input::Next::interrupted) break;
       if (batch.empty()) continue;
       last = database.append_many(stream, term, batch, options).value();
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
+      const bool unknown = dynamic_cast<const OutcomeUnknown*>(&error) != nullptr;
       if (written > 0)
-        fmt::print(stderr,
-                   "termgate: {} lines were written before, up to number {}; the batch after them "
-                   "was not\n",
-                   written, last);
+        fmt::print(stderr, "termgate: {} lines were written before, up to number {}; {}\n", written,
+                   last,
+                   unknown ? "whether the batch after them was is unknown"
+                           : "the batch after them was not");
       else fmt::print(stderr, "termgate: no line was written before\n");
       throw;
     }

@@ -191,17 +191,21 @@ class Run {
 };
 
 Result Run::go() {
-  try {
-    play();
-  } catch (const Error& error) {
-    result_.verdict = Verdict::not_judged;
-    result_.detail = without_passwords(error.what(), plan_.secrets);
-  } catch (const Interrupted&) {
-    result_.verdict = Verdict::interrupted;
-    result_.detail = fmt::format("by signal {}; both instances were ended", interrupted.load());
-  }
+  const auto judged = [this](const auto& part) {
+    try {
+      part();
+    } catch (const Error& error) {
+      result_.verdict = Verdict::not_judged;
+      result_.detail = without_passwords(error.what(), plan_.secrets);
+    } catch (const Interrupted&) {
+      result_.verdict = Verdict::interrupted;
+      result_.detail = fmt::format("by signal {}; both instances were ended", interrupted.load());
+    }
+  };
+  judged([this] { play(); });
   end_instances();
-  if (result_.verdict == Verdict::passed || result_.verdict == Verdict::did_not_try) last_look();
+  if (result_.verdict == Verdict::passed || result_.verdict == Verdict::did_not_try)
+    judged([this] { last_look(); });
   tell_refusals();
   give_back();
   result_.seconds = since();

@@ -147,7 +147,10 @@ std::variant<hrana::Permit, Refusal> permit_of(const Caller& caller, const Heade
   hrana::Permit permit;
   permit.claim = std::get<hrana::Claim>(std::move(declared));
   permit.claim_is_final = caller.by_signature.scope.has_value();
-  if (standing.rule && (!standing.rule->overridable || permit.claim.none())) {
+  // A signed scope without a term takes the term of a rule for that scope, and of no other.
+  const bool fits = permit.claim.none() && (permit.claim.scope.empty() || !standing.rule ||
+                                            permit.claim.scope == standing.rule->claim.scope);
+  if (standing.rule && (!standing.rule->overridable || fits)) {
     permit.claim = standing.rule->claim;
     permit.why_no_claim = standing.rule->why_none;
     permit.claim_is_final = permit.claim_is_final || !standing.rule->overridable;

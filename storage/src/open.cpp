@@ -25,6 +25,9 @@ inline namespace v0 {
 namespace detail {
 
 std::unique_ptr<Driver> open_driver(std::string_view url, const OpenOptions& options) {
+  if (options.connections_max < 1)
+    throw InvalidInput(fmt::format("TG005 OpenOptions::connections_max is {}: 1 at least",
+                                   options.connections_max));
   const auto colon = url.find(':');
   const std::string_view scheme =
       colon == std::string_view::npos ? std::string_view{} : url.substr(0, colon);

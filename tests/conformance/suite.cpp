@@ -868,6 +868,11 @@ TEST_CASE_METHOD(Fresh, "lease: force-release shuts the holder out at once", "[F
   CHECK_THROWS_AS(db.renew_lease(lease), LeaseLost);
   CHECK(db.acquire_lease(scope, 10s, {.owner = "b"}).term().value() > lease.term().value() + 1);
   CHECK_FALSE(Operator(db).force_release(Scope(unique("never")), "ops", "none"));
+  const Scope free(unique("given back"));
+  const Lease released = db.acquire_lease(free, 10s, {.owner = "a"});
+  db.release_lease(released);
+  CHECK_FALSE(Operator(db).force_release(free, "ops", "none"));
+  CHECK(Info(db).fence(free)->term == released.term().value());
 }
 
 TEST_CASE_METHOD(Fresh, "lease: a term that was never issued is no term", "[conformance]") {

@@ -395,7 +395,7 @@ bool Leases::force_release(const Scope& scope, const std::string& actor,
   Core::Unit unit(core_);
   fences_.refuse_passed(scope.name(), "a forced release");
   const auto lease = fences_.read_lease(scope.name());
-  if (!lease) {
+  if (!lease || lease->released_at) {
     unit.commit();
     return false;
   }

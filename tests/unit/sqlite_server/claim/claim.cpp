@@ -80,6 +80,9 @@ TEST_CASE("claim: the places that declare have an order", "[sqlite_server]") {
   CHECK(claim_of(asked("tg.5.billing.writer", headers, rule({"host", 3}))) == Claim{"host", 3});
   CHECK(claim_of(asked("writer", {}, rule({"host", 3}, true))) == Claim{"host", 3});
   CHECK(claim_of(asked("tg.5.billing.writer", {}, rule({"host", 3}, true))) == Claim{"billing", 5});
+  CHECK(claim_of(asked(signed_token(alone), {}, rule({"billing", 3}, true))) ==
+        Claim{"billing", 3});
+  CHECK(claim_of(asked(signed_token(alone), {}, rule({"host", 3}, true))) == Claim{"billing", 0});
 }
 
 TEST_CASE("claim: a signer's or an operator's word is final", "[sqlite_server]") {
