@@ -163,11 +163,11 @@ void add_follow_commands(std::vector<Command>& commands) {
                          "the follower's name: its position is kept under it")(
              "stream", po::value<std::string>(), "follow this stream")(
              "scope", po::value<std::string>(), "follow all streams of this scope")(
-             "from-end", po::bool_switch(), "the first time: begin behind what is there")(
+             "from-end", po::bool_switch(), "the first time: begin after what is there")(
              "once", po::bool_switch(),
              "end when everything that was there at the start is printed")(
              "skip-pruned", po::bool_switch(),
-             "go on behind writes that were pruned (else: status 1 in front of them)")(
+             "go on after writes that were pruned (else: status 1 before them)")(
              "no-listen", po::bool_switch(),
              "PostgreSQL: poll, for poolers that do not pass LISTEN")(
              "poll", po::value<std::string>(),

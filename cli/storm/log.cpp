@@ -4,9 +4,11 @@
 #include "storm/log.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <utility>
@@ -39,10 +41,16 @@ Log::Log(const std::string& path)
 
 Log::~Log() { close(file_); }
 
-// A short write ends the process, because the next line would be joined to this half one.
+// If the disk has no room for a whole line, nothing of it stays: the next line would be joined to
+// half a line. Each log has one writer.
 void Log::put(const std::string& line) {
-  if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    throw Error(fmt::format("storm: its log could not be written: {}", std::strerror(errno)));
+  const ssize_t count = ::write(file_, line.data(), line.size());
+  if (count == static_cast<ssize_t>(line.size())) return;
+  const int why = count < 0 ? errno : ENOSPC;
+  struct stat about {};
+  if (count > 0 && (fstat(file_, &about) != 0 || ftruncate(file_, about.st_size - count) != 0))
+    _exit(1);
+  throw Error(fmt::format("storm: its log could not be written: {}", std::strerror(why)));
 }
 
 std::int64_t Log::begin(char kind, std::string_view scope, std::int64_t term, std::string_view id,

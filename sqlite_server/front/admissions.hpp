@@ -29,6 +29,7 @@ namespace termgate::sqlite_front {
 // What the rules look at.
 struct RuleSubject {
   std::string listener, host, name, application;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
   auto operator<=>(const RuleSubject&) const = default;
 };
 

@@ -49,9 +49,9 @@ void HostLease::opened(std::uint64_t session, std::shared_ptr<PeerLiveness> live
   {
     const Lock lock(mutex_);
     if (liveness) liveness->ask_within(std::max(milliseconds(1000), ttl_ / 3));
-    const bool have = lease_ && lease_->still_held();
-    sessions_[session] = {std::move(liveness), have ? std::function<void()>() : std::move(settled)};
-    if (!have) {
+    auto& place = sessions_[session] = {std::move(liveness), {}};
+    if (!lease_ || !lease_->still_held()) {
+      place.settled = std::move(settled);
       newcomer_ = true;
       kick(Clock::now());
       common_.workers.at(Clock::now() + common_.settle_wait, [self = weak_from_this(), session] {

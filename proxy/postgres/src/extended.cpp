@@ -237,7 +237,8 @@ void PipelineRunner::on_bind(const Event& event) {
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
-// The client has bound no unnamed portal, but the check ahead may have left one of ours.
+// The client has no unnamed portal, but the proxy's own check, sent before this message, may have
+// left one. It is closed, so that the server reports a missing portal, as without the proxy.
 void PipelineRunner::close_unnamed_portal(const Event& event) {
   std::string close;
   pgwire::append_close_portal(close, "");

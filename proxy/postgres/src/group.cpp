@@ -10,7 +10,6 @@
 
 namespace termgate::pg_session {
 
-using statements::Kind;
 using Way = Effects::Way;
 
 namespace {

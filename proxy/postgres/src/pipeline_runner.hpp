@@ -68,7 +68,9 @@ class PipelineRunner {
   void forward_extended(const pgwire::Event& event, PendingReply reply);
 
   // --- group.cpp ---
-  // Called for each message; acts on the first of a group, and where the hand-over ends.
+  // Called for each extended message, Sync and Flush included. The first of a group fixes where its
+  // messages go (Goes). `declares`: the proxy must judge from here on, so the seat is given up and
+  // messages no longer pass to the server unjudged.
   void group_begins(bool declares = false);
   void guard_group(const Effects& effects, const Known& known, Step step, bool whole);
   TransactionView view_of(const Claim& claim, bool whole = true) const;

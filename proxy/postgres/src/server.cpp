@@ -18,7 +18,6 @@ namespace backend = pgwire::backend;
 using pgwire::Event;
 using pgwire::TransactionStatus;
 using statements::ConformingStrings;
-using statements::Kind;
 
 namespace {
 

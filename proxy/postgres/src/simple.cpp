@@ -14,7 +14,6 @@
 namespace termgate::pg_session {
 
 using pgwire::Event;
-using statements::Access;
 using statements::Kind;
 using Way = Effects::Way;
 

@@ -33,9 +33,10 @@ bool TdsSession::State::drain_ends() {
 // Ends a session that cannot leave the gate: it is in a transaction, in the middle of a message, or
 // its client does not read a result. The server rolls its transaction back.
 void TdsSession::State::end_for_raise() {
-  const std::string message = "TG006 a takeover of scope \"" + gate_.pair().scope +
-                              "\" has waited for this session for the eviction grace: its open "
-                              "transaction is rolled back. Connect again";
+  const std::string message =
+      "TG006 a takeover of scope \"" + gate_.pair().scope +
+      "\" has waited for this session as long as eviction_grace_ms: its open "
+      "transaction is rolled back. Connect again";
   conversation::Incident incident;
   incident.kind = conversation::Incident::Kind::evicted;
   incident.scope = gate_.pair().scope;

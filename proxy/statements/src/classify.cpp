@@ -315,8 +315,9 @@ class Classifier {
     outer.changes_lexing = outer.changes_lexing || statement.changes_lexing;
     outer.declares = outer.declares || statement.declares;
     if (!statement.set_config_at.empty()) outer.calls_unknown = true;
+    const Kind kind = statement.kind;
     declares_ = std::move(statement);
-    return statement.kind;
+    return kind;
   }
 
   // --- prepared statements and cursors ---

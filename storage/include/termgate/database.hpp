@@ -105,8 +105,9 @@ class Database {
   // InvalidInput above payload_limit(), before anything is sent.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload,
                     const AppendOptions& options = {});
-  // Appends all or none of the payloads, at least one; returns the last number. `write_ids` is
-  // empty or as long as `payloads`; options.write_id must be empty. Throws as append().
+  // Appends all of the payloads or none; there must be at least one. Returns the last number.
+  // `write_ids` is empty or as long as `payloads`; options.write_id must be empty. Throws what
+  // append() throws.
   SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads,
                          const AppendOptions& options = {},
                          const std::vector<WriteId>& write_ids = {});

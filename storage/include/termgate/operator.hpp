@@ -112,10 +112,11 @@ class Operator {
   // Ends a lease, whoever holds it, and seals the next term. False: there is none, or it was
   // already released.
   bool force_release(const Scope& scope, std::string_view actor, std::string_view reason);
-  // Requests the holder of a lease to leave; it learns of that with its next renewal, on PostgreSQL
+  // Asks the holder of a lease to leave; it learns of that with its next renewal, on PostgreSQL
   // at once (HeldLease::asked_to_leave, LeaderLoop). During the drain only those whom options.to
-  // allows can acquire the lease. If the holder has not left by its end, its lease is not renewed
-  // any more, and ends as after a crash. False: nobody holds it. A new request replaces the last.
+  // allows can acquire the lease. If the holder has not left when the drain ends, the lease is
+  // no longer renewed and expires, as after a crash. False: nobody holds it. A new request replaces
+  // the last.
   bool request_hand_over(const Scope& scope, const HandOverOptions& options = {});
 
   // prune() deletes a stream's writes below `before`, prune_history() rows of the audit and of jobs

@@ -130,7 +130,9 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
         problem && !(reader && problem->code == SQLITE_CANTOPEN)) {
       throw_sqlite(problem->code, problem->text);
     }
-    // A connection that has read keeps the log in place.
+    // While a connection has read, SQLite itself removes and replaces neither -wal nor -shm. So
+    // this one reads, and notes which files they are: if they change later, somebody has moved
+    // them.
     if (sqlite3_exec(db_, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr) ==
         SQLITE_OK)
       layer1_->core().file().know_log();

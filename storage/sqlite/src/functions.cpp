@@ -130,7 +130,7 @@ class Arguments {
                            : static_cast<const void*>(sqlite3_value_text(values_[at]));
     const auto size = static_cast<std::size_t>(sqlite3_value_bytes(values_[at]));
     return data != nullptr ? std::string_view(static_cast<const char*>(data), size)
-                           : std::string_view("", 0);
+                           : std::string_view("");
   }
   int count_;
   sqlite3_value** values_;

@@ -5,8 +5,8 @@
 // been deleted. A foreign write to the key between lock and read makes the term higher, never
 // lower, and it is still lower than the next lock's.
 //
-// The index restarts only with the data: a new data directory, or a restored snapshot. Then the
-// fence refuses the old terms.
+// The index restarts only with the data: a new data directory, or a restored snapshot. Terms
+// that are issued after that may be below the fence, and the database refuses them.
 #include <termgate/sources/consul.hpp>
 
 #include <algorithm>

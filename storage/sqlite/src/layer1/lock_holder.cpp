@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <sql/statements.hpp>
 #include <termgate/detail/sqlite/errors.hpp>
 #include <termgate/error.hpp>
 
@@ -23,8 +22,6 @@ namespace termgate {
 inline namespace v0 {
 namespace sqlite {
 namespace {
-
-namespace stmt = termgate::sql::sqlite_statements;
 
 std::string process_name(long pid) {
   const std::string name = first_line(fmt::format("/proc/{}/comm", pid));

@@ -20,10 +20,12 @@ using Instant = std::chrono::steady_clock::time_point;
 // What happened, for metrics, audit and log. Views are valid during the call only.
 struct Incident {
   enum class Kind : std::uint8_t {
-    fenced,         // a check has passed: scope, term, fence, took
-    refused,        // code, message; from_memory: without a query to the database
-    would_refuse,   // the same under --enforce observe
-    evicted,        // an open transaction ended because a higher term was seen
+    fenced,        // a check has passed: scope, term, fence, took
+    refused,       // code, message; from_memory: without a query to the database
+    would_refuse,  // the same under --enforce observe
+    // The session or its open transaction was ended for a higher term: one that was seen or, on SQL
+    // Server, whose raise has waited for the eviction grace.
+    evicted,
     transaction,    // the server reported the end of a transaction
     malformed,      // a peer violated the protocol; message says how
     login_refused,  // a client was refused: code and message of the server or the proxy
