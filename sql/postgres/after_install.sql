@@ -172,7 +172,7 @@ BEGIN
     ('FUNCTION', 'check_session', 'check_term with the scope and term given, or else declared by the session.'),
     ('FUNCTION', 'check_claim', 'check_session, with a default for sessions that declare neither scope nor term.'),
     ('FUNCTION', 'check_claim_text', 'check_claim in one text: term, fence and scope with a blank between them. The proxy calls it ' ||
-     'before every write.'),
+     'before a write that no passed check or seat covers.'),
     ('FUNCTION', 'check_again', 'The check with what the session declares by now, for a transaction that ran code since its first' ||
      ' check. If scope or term is not declared, fence is NULL and nothing is checked.'),
     ('FUNCTION', 'check_prepared', 'Fails if a prepared transaction holds an untrusted scope: COMMIT PREPARED checks no fence.'),
