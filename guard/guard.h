@@ -132,6 +132,7 @@ extern void layer1_learn_trust(const ScopeName* scope, int64 term);
 extern bool layer1_trusts(const Fence* fence);
 extern void layer1_declared(ScopeName* scope, int64* term);
 extern void layer1_require_leases(const char* required);
+extern void layer1_check_prepared(void);
 extern void layer1_wait(const ScopeName* scope);
 extern void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool too_early);
 extern void layer1_check_by_row(const ScopeName* scope, int64 term);

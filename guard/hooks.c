@@ -142,6 +142,11 @@ static void executor_finish(QueryDesc* query) {
   PG_END_TRY();
 }
 
+static bool commits_prepared(const Node* statement) {
+  return IsA(statement, TransactionStmt) &&
+         ((const TransactionStmt*)statement)->kind == TRANS_STMT_COMMIT_PREPARED;
+}
+
 // Checks the utility statement if it writes; returns whether it does.
 static bool before_utility(const Node* statement) {
   if (!IsA(statement, TransactionStmt)) { check_owed(statement_snapshot()); }
@@ -160,6 +165,8 @@ static bool before_utility(const Node* statement) {
   check_statement_runs();
   used_traceless = true;
   check_require(statement_snapshot());
+  // What was prepared holds scopes of its own, whatever this session declares.
+  if (commits_prepared(statement) && guard_mode() == GUARD_ENFORCE) { layer1_check_prepared(); }
   return true;
 }
 

@@ -33,8 +33,9 @@ static Layer1Call by_row = {"_guard_by_row", false, 2, {TEXTOID, INT8OID}, NULL,
 static Layer1Call would_refuse = {
     "_guard_would_refuse", false, 5, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID}, NULL, 0};
 static Layer1Call required_leases = {"_guard_required", false, 1, {TEXTOID}, NULL, 0};
-static const Layer1Call* const functions[] = {&declared, &wait_for_raise, &verdict,
-                                              &by_row,   &would_refuse,   &required_leases};
+static Layer1Call prepared = {"check_prepared", false, 0, {InvalidOid}, NULL, 0};
+static const Layer1Call* const functions[] = {&declared,     &wait_for_raise,  &verdict, &by_row,
+                                              &would_refuse, &required_leases, &prepared};
 
 static Layer1 here;
 // Learned from layer 1 by this session: in this database, fences of this generation or a later one
@@ -643,6 +644,9 @@ void layer1_require_leases(const char* required) {
   Datum values[1] = {CStringGetTextDatum(required)};
   call_layer1(&required_leases, values, NULL, 0, NULL, NULL);
 }
+
+// Raises TG004 if a prepared transaction holds an untrusted scope.
+void layer1_check_prepared(void) { call_layer1(&prepared, NULL, NULL, 0, NULL, NULL); }
 
 void layer1_wait(const ScopeName* scope) {
   Datum values[1] = {SCOPE_DATUM(scope)};
