@@ -176,7 +176,8 @@ void Relay::pump() {
     flush(client_);
     for (const Action& action : session_->take_actions()) actions_.push_back(action.kind);
     more = run_actions();
-    // Some servers send no cancel key, so the phase shows that the client is admitted.
+    // The phase shows that the server, too, has let the client in. A cancel key would not: some
+    // servers send none.
     if (admittance_.admitted() && running() &&
         session_->phase() >= conversation::Conversation::Phase::idle &&
         session_->phase() != conversation::Conversation::Phase::closing)

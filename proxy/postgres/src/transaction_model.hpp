@@ -137,7 +137,8 @@ struct TransactionModel {
   void follows(Step step, std::string_view name);
   // For a BEGIN of the client's or of ours, and where our block becomes the client's.
   void begin_block();
-  // At the end of a savepoint the server restores the access mode that the transaction had there.
+  // RELEASE and ROLLBACK TO restore the access mode that the transaction had when the savepoint was
+  // set, so what the proxy has applied since may be gone. Also after AND CHAIN, where that is unsure.
   void savepoint_over() noexcept {
     if (tx.mode == Mode::asked) tx.mode = Mode::servers;
   }

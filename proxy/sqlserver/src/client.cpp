@@ -241,9 +241,9 @@ void TdsSession::State::on_message(Instant now) {
 // --- what is done with it ---
 
 void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
-  // Two things are forwarded without a call of the gate. One is the rows of a bulk load, whose
-  // announcement has passed. The other is any message of a session that may write without a term,
-  // if the session has declared nothing, or if that is not known and the gate cannot be called.
+  // Two things need no gate. One is the rows of a bulk load, whose announcement has passed. The
+  // other is any message of a session that may write without a term and has declared nothing. If it
+  // is not known whether it has, its messages pass only where the gate cannot be called.
   if (verdict.does == Verdict::Does::bulk_rows || claims_.may_go_without() ||
       (claims_.is_silent() && !no_layer1_.empty()))
     return forward(verdict, now);

@@ -279,8 +279,8 @@ BEGIN
 END
 GO
 -- gates_wanted(scopes) → those of the JSON array `scopes` (at most 500) that a raise waits for: a raise holds the scope's turnstile
--- exclusively from its first wait to its end. A proxy calls this on a connection of its own, and only then gives back the gates that its
--- sessions hold. It takes no lock and waits for nothing. For level lead, whose role may test the locks.
+-- exclusively from its first wait to its end. A proxy calls this on a connection of its own. Its sessions give back the gates of the scopes
+-- in the answer, and every gate if no answer comes in time. The procedure takes no lock and waits for nothing. For level lead, whose role may test the locks.
 -- Locks: turnstile test statement
 CREATE PROCEDURE @schema@.gates_wanted @scopes nvarchar(max) AS
 BEGIN
