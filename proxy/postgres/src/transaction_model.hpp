@@ -138,7 +138,8 @@ struct TransactionModel {
   // For a BEGIN of the client's or of ours, and where our block becomes the client's.
   void begin_block();
   // RELEASE and ROLLBACK TO restore the access mode that the transaction had when the savepoint was
-  // set, so what the proxy has applied since may be gone. Also after AND CHAIN, where that is unsure.
+  // set, so what the proxy has applied since may be gone. Also after AND CHAIN, where that is
+  // unsure.
   void savepoint_over() noexcept {
     if (tx.mode == Mode::asked) tx.mode = Mode::servers;
   }
