@@ -16,12 +16,13 @@ struct Recorder : SocketEvents {
   std::vector<std::string> messages;
   std::size_t pause_after = 1000;
   bool echoes = false;
+  bool over = false;  // no socket is kept any more: it would keep this object in turn
   std::atomic<int> closed_calls{0};
   std::uint16_t code = 0;
 
   void opened(std::shared_ptr<Socket> open) override {
     const std::lock_guard lock(mutex);
-    socket = std::move(open);
+    if (!over) socket = std::move(open);
   }
   bool message(std::string bytes, Kind kind) override {
     const std::lock_guard lock(mutex);
@@ -66,6 +67,7 @@ struct Sockets {
   }
   ~Sockets() {
     const std::lock_guard lock(recorder->mutex);
+    recorder->over = true;
     recorder->socket.reset();
   }
   bool open() {
