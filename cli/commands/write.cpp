@@ -86,7 +86,7 @@ int append_lines(const Arguments& arguments, Database& database, Input& input, c
       if (written > 0)
         fmt::print(stderr, "termgate: {} lines were written before, up to number {}; {}\n", written,
                    last,
-                   unknown ? "whether the batch after them was is unknown"
+                   unknown ? "the outcome of the batch after them is unknown"
                            : "the batch after them was not");
       else fmt::print(stderr, "termgate: no line was written before\n");
       throw;

@@ -148,9 +148,11 @@ std::variant<hrana::Permit, Refusal> permit_of(const Caller& caller, const Heade
   permit.claim = std::get<hrana::Claim>(std::move(declared));
   permit.claim_is_final = caller.by_signature.scope.has_value();
   // A signed scope without a term takes the term of a rule for that scope, and of no other.
-  const bool fits = permit.claim.none() && (permit.claim.scope.empty() || !standing.rule ||
-                                            permit.claim.scope == standing.rule->claim.scope);
-  if (standing.rule && (!standing.rule->overridable || fits)) {
+  const auto fits = [&](const Rule& rule) {
+    return permit.claim.none() &&
+           (permit.claim.scope.empty() || permit.claim.scope == rule.claim.scope);
+  };
+  if (standing.rule && (!standing.rule->overridable || fits(*standing.rule))) {
     permit.claim = standing.rule->claim;
     permit.why_no_claim = standing.rule->why_none;
     permit.claim_is_final = permit.claim_is_final || !standing.rule->overridable;

@@ -1,6 +1,6 @@
 // Eviction on a live T-SQL server: who stands in the way of a raise is found in sys.dm_tran_locks,
 // looked at again, ended by KILL and counted; who raises to a higher term is not, nor who holds
-// nothing of the scope. A server that shows nobody its locks is told of in a warning.
+// nothing of the scope. On a server that shows nobody its locks there is a warning.
 #include <catch2/catch.hpp>
 
 #include <chrono>

@@ -73,7 +73,8 @@ class Socket {
   virtual ~Socket() = default;
   // For workers: blocks while more than waiting_bytes_max bytes wait for the client to read them.
   // False: the socket is closed. `keeps`, for example a share of a memory budget, is kept alive
-  // until the message has been sent or dropped, and may be destroyed on any thread.
+  // until the message has been sent or dropped, and may be destroyed on any thread. A message of up
+  // to 16 kB is copied, and lets go of it at once.
   virtual bool send(std::string message, Kind kind, std::shared_ptr<void> keeps = {}) = 0;
   // For the loop's thread: like send(), without blocking. The caller limits what it sends by
   // looking at waiting().

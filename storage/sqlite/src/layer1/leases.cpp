@@ -387,7 +387,7 @@ std::optional<Leases::HandOver> Leases::request_hand_over(
 }
 
 // Raises the fence by one, so that the holder's next write is refused, and frees the lease. False:
-// there is no lease.
+// there is no lease, or it has been released already.
 bool Leases::force_release(const Scope& scope, const std::string& actor,
                            const std::string& reason) {
   require_text(actor, "actor");
